@@ -198,9 +198,11 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
     kept: list[Any] = []
 
     @plant.wrap("ray_round.Pass._replace_worker")
-    def _(lost: Any, parts: Any, shift: Any, number: Any) -> Any:
-        kept.extend(one for one in parts._shifts if one is not shift and number is None)
-        return lost(parts, shift, number)
+    def _(lost: Any, parts: Any, worker: Any, number: Any) -> Any:
+        kept.extend(
+            one for one in parts._workers if one is not worker and number is None
+        )
+        return lost(parts, worker, number)
 
     @plant.wrap("samples.HeldGradients.merge_totals")
     def _(merged: Any, held: Any, found: Any) -> Any:
@@ -291,7 +293,7 @@ any-map-is-reviewed: The gate believes whatever norm a map states of itself, a s
     wrap sums.is_reviewed: lambda _, kind, *names: True
 any-map-takes-parts: Weighted rows are handed to maps that know nothing of weights.
     by test_only_counts_of_cells_take_records_in_part
-    wrap sums.SumTask.takes_parts: lambda takes, task: True
+    wrap sums.SumTask.accepts_weighted_rows: lambda takes, task: True
 orientations-that-round: Cells may be so large that sums over them leave the whole numbers that float64 holds.
     by test_cells_whose_sums_would_round_are_refused test_values_whose_squares_would_round_are_refused
     wrap orientation.Orientations._check_exact: lambda *_: None
@@ -300,10 +302,10 @@ norm-for-diameter: A vector that may be turned round is paid for as one that com
     rewrite shard_plan.ShardPlan: self.grid.bound.sensitivity(Adjacency.REPLACE_ONE) => UNITS
 a-repeated-part-counts-twice: A worker that is asked for a part again adds it again.
     by test_a_repeated_part_counts_once
-    rewrite ray_worker.Worker.add: number not in self._parts => True
+    rewrite ray_worker.Worker.add: part_index not in self._record_counts => True
 parts-of-a-lost-worker-left-out: What a worker that was lost had summed is left out.
     by test_a_lost_worker_changes_no_total
-    rewrite ray_round.Pass._replace_worker: [*shift.parts] + any_rest => any_rest
+    rewrite ray_round.Pass._replace_worker: [*worker.record_counts] + any_rest => any_rest
 batches-in-every-share: A share has the batches of all others too.
     by test_shares_of_units_are_the_records_that_one_pass_uses test_parts_of_images_are_all_images
     rewrite tables.Source.batch_readers: batch_index % share.count == share.index => True

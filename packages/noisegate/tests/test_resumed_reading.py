@@ -450,7 +450,7 @@ def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path):
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
         again = AnswerJournal(path)
-        assert again.take_up("run") is None
+        assert again.become_owner("run") is None
         assert again.lost_queries == (["b"] if end >= len(whole) - 1 else [])
         assert again.answers["a"].tolist() == [[1.5, -2.0]]
         again.begin_query("c")
@@ -459,7 +459,7 @@ def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path):
         assert "c" in last_one.lost_queries
     path.write_bytes(whole)
     with pytest.raises(OptionError, match="another run"):
-        AnswerJournal(path).take_up("other")
+        AnswerJournal(path).become_owner("other")
 
 
 def test_the_owner_before_begins_nothing_more(tmp_path):
@@ -468,12 +468,12 @@ def test_the_owner_before_begins_nothing_more(tmp_path):
         AnswerJournal(tmp_path / "journal"),
     )
     first.create("run", "r")
-    assert second.take_up("run") == "r"
+    assert second.become_owner("run") == "r"
     with pytest.raises(OptionError, match="another process goes on with this run"):
         first.begin_query("a")
     second.begin_query("a")
     third = AnswerJournal(tmp_path / "journal")
-    third.take_up("run")
+    third.become_owner("run")
     assert third.lost_queries == ["a"] and not first.is_own
 
 

@@ -175,7 +175,9 @@ def test_the_table_is_used_when_no_vector_needs_clipping_and_only_then(mixed_sch
         "another map": (longer, Grid(norm=1.0)),
     }
     tables = {
-        name: SumTask(feature_map=feature_map, grid=grid, columns=1, label=None).exact
+        name: SumTask(
+            feature_map=feature_map, grid=grid, columns=1, label=None
+        ).exact_sum
         is not None
         for name, (feature_map, grid) in used.items()
     }
@@ -235,7 +237,7 @@ def row_by_row(records, one):
 )
 def test_looked_up_sums_are_those_of_quantised_vectors(rows, changes):
     one = task(**changes)
-    assert one.exact is not None
+    assert one.exact_sum is not None
     records = made_up_records(LAYOUT, rows, np.random.default_rng(0))
     assert np.array_equal(
         sum_records(records, {"f": one}).sums["f"], row_by_row(records, one)
@@ -250,7 +252,7 @@ def test_no_choice_of_angles_leaves_the_ball():
             .sum(axis=1)
             .max()
         )
-        assert count * int(worst) == one.exact.squared_norm <= UNITS**2
+        assert count * int(worst) == one.exact_sum.squared_norm <= UNITS**2
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_no_choice_of_angles_leaves_the_ball():
 )
 def test_vectors_that_may_need_clipping_are_not_looked_up(changes):
     one = task(**changes)
-    assert one.exact is None
+    assert one.exact_sum is None
     records = made_up_records(LAYOUT, 600, np.random.default_rng(0))
     assert np.array_equal(
         sum_records(records, {"f": one}).sums["f"], row_by_row(records, one)
@@ -275,7 +277,7 @@ def test_a_map_that_only_looks_like_it_is_not_looked_up():
     fields = ("frequencies", "angles", "missing_angles", "members")
     doubled = Doubled(**{name: getattr(plain, name) for name in fields})
     one = replace(task(), feature_map=doubled)
-    assert one.exact is None
+    assert one.exact_sum is None
     records = made_up_records(LAYOUT, 300, np.random.default_rng(0))
     found = sum_records(records, {"f": one}).sums["f"]
     assert np.array_equal(found, row_by_row(records, one))

@@ -211,7 +211,7 @@ def test_columns_of_one_table_are_counted_apart():
         SumTask(feature_map=f, grid=Grid(norm=quick.norm), columns=1, label=None)
         for f in (quick, slow)
     ]
-    assert [task.exact is None for task in tasks] == [False, True]
+    assert [task.exact_sum is None for task in tasks] == [False, True]
     sums = [sum_records(records, {"q": task}).sums["q"] for task in tasks]
     assert (sums[0] == sums[1]).all()
 

@@ -268,7 +268,7 @@ def test_a_record_votes_once_in_every_round_whatever_the_candidates(
         task = SumTask(
             feature_map=votes, grid=planned.query.grid, columns=1, label=None
         )
-        assert task.exact is not None, "votes are counted in integers"
+        assert task.exact_sum is not None, "votes are counted in integers"
         for removed, replaced in moves(records, votes, planned.query.grid, 10):
             assert np.count_nonzero(removed) == 1
             assert squared(removed) <= bound.sensitivity_squared(Adjacency.ADD_REMOVE)

@@ -136,7 +136,8 @@ def test_counted_occurrences_are_the_integers_of_quantised_vectors(label):
         for f in (quick, slow)
     ]
     assert (
-        SumTask(feature_map=quick, grid=grid, columns=1, label=None).exact is not None
+        SumTask(feature_map=quick, grid=grid, columns=1, label=None).exact_sum
+        is not None
     )
     assert (sums[0] == sums[1]).all()
     assert np.abs(sums[0]).max() > 0
@@ -149,7 +150,7 @@ def test_one_record_stays_in_the_ball_and_a_map_that_might_leave_it_is_not_count
     short = SumTask(
         feature_map=found, grid=Grid(norm=found.norm / 2), columns=1, label=None
     )
-    assert short.exact is None
+    assert short.exact_sum is None
     for row in range(50):
         sums = sum_records(made(50).rows([row]), {"q": task, "short": short}).sums
         assert all(squared(one) <= UNITS**2 for one in sums.values())
@@ -287,7 +288,7 @@ def test_the_vector_is_the_gradient_of_the_network_over_its_norm():
 def test_the_sum_in_whole_numbers_is_that_of_quantised_vectors(features, layout):
     records = made_up(layout, 700, seed=5)
     task = task_of(features)
-    assert task.exact is not None, "the gate does not take the map's own sum"
+    assert task.exact_sum is not None, "the gate does not take the map's own sum"
     summed = sum_records(records, {"it": task}).sums["it"][0]
     assert np.array_equal(
         summed, GRID.quantise(features(records)).sum(axis=0, dtype=np.int64)
@@ -305,7 +306,7 @@ def test_a_gradient_moves_the_sum_by_the_bound_and_no_more(features, layout):
         for row in range(60)
     ]
     squares = [sum(number * number for number in vector.tolist()) for vector in alone]
-    assert max(squares) <= task_of(features).exact.squared_norm <= UNITS**2
+    assert max(squares) <= task_of(features).exact_sum.squared_norm <= UNITS**2
     assert max(squares) > 0.99 * UNITS**2, "noise for a longer vector than there is"
     assert min(int(vector.min()) for vector in alone) >= 0
     apart = max(

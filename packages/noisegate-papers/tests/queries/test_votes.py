@@ -142,7 +142,7 @@ def test_what_is_added_is_what_the_grid_makes_of_the_vectors():
         Grid(norm=0.3, nonnegative=True),
         Grid(norm=3.0, nonnegative=True),
     ):
-        assert (task_of(features, grid=grid).exact is None) == (grid.norm < 1)
+        assert (task_of(features, grid=grid).exact_sum is None) == (grid.norm < 1)
         exact = sum_records(people, {"q": task_of(features, grid=grid)}).sums["q"][0]
         assert np.array_equal(
             exact, grid.quantise(features(people)).sum(axis=0, dtype=np.int64)

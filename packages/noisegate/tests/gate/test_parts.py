@@ -357,7 +357,7 @@ def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
         counting_task(norm=norm),
         EncodedTable.concatenate([records(rows), STRANGE]),
     )
-    assert one.exact is not None
+    assert one.exact_sum is not None
     quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
     assert np.array_equal(
         sum_records(table, {"q": one}).sums["q"], quantised.sum(axis=0)[None]
@@ -400,7 +400,7 @@ def test_the_weights_of_a_record_stay_inside_the_ball(count):
         one = counting_task(
             ((0,),) * count, tuple(random.uniform(0.5, 2.0, count).tolist())
         )
-        squares = one.exact.squared_norm
+        squares = one.exact_sum.squared_norm
         assert 0.99 * UNITS**2 < squares <= UNITS**2
 
 
@@ -409,7 +409,7 @@ def test_the_weights_of_a_record_stay_inside_the_ball(count):
 def test_vectors_longer_than_planned_are_refused(factor, count):
     one = counting_task(((0,),) * count, (1.0,) * count, norm=factor * count**0.5)
     with pytest.raises(OptionError, match="planned with norm"):
-        _ = one.exact
+        _ = one.exact_sum
 
 
 def test_a_weight_that_the_grid_would_swallow_is_refused():
@@ -419,7 +419,7 @@ def test_a_weight_that_the_grid_would_swallow_is_refused():
     with pytest.raises(OptionError, match=r"table \(0,\): its weight"):
         _ = counting_task(
             ((), (0,)), (1.0, (MIN_WEIGHT - 1) / scale), norm=1.0005
-        ).exact
+        ).exact_sum
 
 
 def test_a_code_that_no_column_has_is_never_counted_in_another_table():
@@ -443,7 +443,7 @@ def test_a_map_that_only_looks_like_it_is_not_counted():
         }
     )
     one = replace(plain, feature_map=doubled)
-    assert one.exact is None
+    assert one.exact_sum is None
     table = records(30)
     quantised = one.grid.quantise(doubled(table)).astype(np.int64)
     assert np.array_equal(

@@ -76,7 +76,7 @@ def test_a_later_map_may_follow_from_what_was_released():
         bins = FIRST.counts(session.ask({"bins": FIRST})["bins"])[0]
         assert bins == pytest.approx(
             [25, 25, 10, 0, 0], abs=1.0
-        ) and session.open_questions == ("pairs",)
+        ) and session.open_queries == ("pairs",)
         later = tables((0.25,) if bins[0] > 20 else (0.75,), (0, 1), ())
         answer = session.ask({"pairs": later})["pairs"]
     pairs, records = later.counts(answer)
@@ -146,7 +146,7 @@ def test_no_question_is_answered_after_the_ledger_refused(ledger):
         session.ask({"bins": FIRST})
     with pytest.raises(OptionError, match="this session has ended"):
         session.ask({"bins": FIRST})
-    assert session.open_questions == ("bins", "pairs")
+    assert session.open_queries == ("bins", "pairs")
 
 
 def test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer():

@@ -88,7 +88,7 @@ def whole(found):
         name: slopes[:, :, None] * inputs[:, None, :]
         for name, (inputs, slopes) in found.products.items()
     }
-    return products | found.full
+    return products | found.plain
 
 
 @pytest.mark.parametrize("criterion", [entropy, twice])
@@ -97,7 +97,7 @@ def test_gradients_are_those_of_torch(network, criterion):
     loss, parameters, numeric, codes = parts(NETWORKS[network], criterion)
     found, right = (
         per_example_gradients(loss, parameters, numeric, codes),
-        untraced_gradients(loss, parameters, numeric, codes).full,
+        untraced_gradients(loss, parameters, numeric, codes).plain,
     )
     assert is_traceable(loss, parameters, numeric, codes) and set(whole(found)) == set(
         right
@@ -119,10 +119,10 @@ def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
 
     found, right = (
         per_example_gradients(decayed, parameters, numeric, codes),
-        untraced_gradients(decayed, parameters, numeric, codes).full,
+        untraced_gradients(decayed, parameters, numeric, codes).plain,
     )
     assert not found.products
-    for name, value in found.full.items():
+    for name, value in found.plain.items():
         torch.testing.assert_close(value, right[name])
 
 

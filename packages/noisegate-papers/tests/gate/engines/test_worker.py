@@ -157,7 +157,7 @@ def played(
 ):
     ray = Played(dies)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    pool = Pool(workers=hands, wait_seconds=60)
+    pool = Pool(worker_count=hands, wait_seconds=60)
     try:
         return Pass(pool, parts, SumJob(tasks), layout, progress).totals()
     finally:

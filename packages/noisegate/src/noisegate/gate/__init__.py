@@ -1,7 +1,7 @@
 """The gate: private records come up to it, noisy sums and counts leave it.
 
-A method opens a `Gate` on records and a budget, and asks for the answers to one plan.
-The gate pays first, reads, and adds the noise; nothing else leaves::
+A method opens a `Gate` on records and a budget, and gets the answers to one plan. The
+gate first pays, then reads, then adds the noise; nothing else leaves it::
 
     ledger            records                noise             release
       │ reserve          │ read                │ draw              │ commit
@@ -16,19 +16,19 @@ What the room promises:
   before the reservation is confirmed, and none twice (G-10, G-13).
 - A record's vector is a function of that record alone, bit for bit, and clipped; sums
   of vectors are exact (G-02, G-06, G-07).
-- Noise is asked for in `session` alone (`.importlinter` sees to it). One exception:
-  OpenDP's AIM and MST draw their own (`sessions.marginals`, G-17).
+- Only `session` draws noise (`.importlinter` checks it), with one exception: OpenDP's
+  AIM and MST draw their own (`sessions.marginals`, G-17).
 - Messages, logs and warnings tell nothing of a record.
 
-Methods and the command line call `gate` and `discovery.schema_gate`; below the border,
-`app` also opens the sessions of streams and silos. In reading order:
+Methods and the command line call `gate` and `discovery.schema_gate`; `app` also opens
+the sessions of streams and silos. In reading order:
 
 - `gate`: the class `Gate`, with one method for each kind of query.
-- `session`: the state machine that all kinds share, and the entry in the ledger.
+- `session`: the state machine that all kinds share, and the reservation in the ledger.
 - `journal`: what a run has begun, on disk before its noise is drawn.
 - `unbooked`: counts runs that no ledger records, and warns.
-- `execution`: how vectors are computed, and the probe that none depends on others.
-- `sums`: exact sums of vectors, and the threads that take them.
+- `execution`: how vectors are computed, and the probe that records do not mix.
+- `sums`: exact sums of vectors, and the threads that compute them.
 - `samples`: records in memory, and Poisson samples of them.
 - `sessions`: the kinds of query.
 - `per_example`: gradients at single records.

@@ -1,12 +1,11 @@
 """How vectors are computed on this machine, so that none depends on other records.
 
 A record's vector must be a function of that record alone, bit for bit (G-06, G-20). Two
-things could break that: a map that mixes records, such as a network with batch norm;
-and kernels of matrix products, which may round a sum by the row's position in its
-block.
+things could break that: a feature map that mixes records, such as a network with batch
+norm; and kernels of matrix products, which may round a row by its position in a block.
 
-So the gate calls every map with blocks of one fixed number of rows, and before the
-first private record is read it tries the map on made-up records: in another order,
+So the gate calls every map with blocks of one fixed number of records. Before the first
+private record is read, it probes the map: it computes made-up records in another order,
 beside other neighbours, and among copies of themselves. A way to compute, `Execution`,
 is sound if all bits stay the same. Ways are tried from the fastest to the surest::
 
@@ -15,12 +14,12 @@ is sound if all bits stay the same. Ways are tried from the fastest to the sures
     exact_products, 128, 32, 8 rows
     1 row
 
-What passes may differ between machines, and with it the last bits of results.
+Which way passes may differ between machines, and with it the last bits of results.
 
 How to read it, in four parts:
 
 - `exact_products`: matrix products that round no sum.
-- `Execution`, `blocks`, `compute_in_parts`: the way to compute, and blocks of records.
+- `Execution`, `blocks`, `compute_in_parts`: ways to compute, and blocks of records.
 - `map_digest`, `embedded_records`: two uses of a map on blocks.
 - `map_execution`, `find_sound_execution`, `observed_dependence`: the probe.
 """
@@ -55,15 +54,12 @@ if TYPE_CHECKING:
 
 
 def exact_products() -> AbstractContextManager[Any]:
-    """Makes float32 matrix products of torch in this thread exact sums (G-06).
+    """Returns a context in which torch's matrix products round no sum (G-06).
 
-    An entry of a product then depends on its row and its column alone, whatever the
-    other rows; backward passes too. Entries of the factors are first cut to b bits, so
-    a product is off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 terms
-    in a sum (float32 has 24 bits).
-
-    Returns:
-        A context manager.
+    Inside it, in this thread, an entry of a float32 product depends on its row and its
+    column alone, whatever the other rows are; in backward passes too. For that, entries
+    of the factors are cut to b bits, so that a product is off by about 2⁻ᵇ of the
+    largest magnitudes: b is 21 for sums of up to 2048 terms, where float32 has 24.
     """
     mode: AbstractContextManager[Any] = _exact_products_mode()()
     return mode
@@ -74,9 +70,9 @@ def product(
 ) -> Float32[Tensor, "*batch n m"]:
     """Multiplies two matrices without rounding any sum (G-06).
 
-    Rows of the left and columns of the right factor are cut to integers of b bits, with
-    2b + log₂ K ≤ 53. Then every sum of K products is an integer below 2⁵³, which
-    float64 holds exactly, in whichever order it is added.
+    Each row of the left factor and each column of the right one is written as integers
+    of b bits times a unit, with 2b + log₂ K ≤ 53. Then every sum of K products is an
+    integer below 2⁵³. Float64 holds it exactly, in whichever order it is added.
 
     Args:
         left: Left factor.
@@ -86,8 +82,8 @@ def product(
         The product; NaN where a row or a column has an entry that is not finite.
     """
     term_count = left.shape[-1]
-    # 53 bits are what float64 has; a sum of K terms needs ⌈log₂ K⌉ of them beside those
-    # of a product.
+    # Float64 has 53 bits. A product of two integers needs 2b of them, and a sum of K
+    # products ⌈log₂ K⌉ more.
     bits = (53 - max(term_count - 1, 1).bit_length()) // 2
     rows, row_units = _as_integers(left, bits, dim=-1)
     columns, column_units = _as_integers(right, bits, dim=-2)
@@ -97,22 +93,23 @@ def product(
 def _as_integers(
     values: Float32[Tensor, "*shape"], bits: int, dim: int
 ) -> tuple[Float64[Tensor, "*shape"], Float64[Tensor, "..."]]:
-    """Writes values as integers times a unit, which is a power of two.
+    """Writes each row (or column) of a matrix as integers times a common unit.
 
-    All values along a dimension have one unit, so that the largest of them needs at
-    most `bits` bits; the others are rounded toward zero.
+    The unit is the power of two with which the largest value needs `bits` bits. All
+    values are rounded toward zero to multiples of it.
 
     Args:
-        values: The values.
+        values: The matrix, or a batch of matrices.
         bits: How many bits an integer may have.
-        dim: The dimension along which the unit is one.
+        dim: Dimension along which values have the same unit: -1 for a unit for each
+            row, -2 for a unit for each column.
 
     Returns:
-        The integers, as float64, and the units, with one entry along `dim`: NaN if a
-        value there is not finite. Then the integers are zeros, and the product is NaN
-        by its unit.
+        The integers, as float64, and the units, with one entry along `dim`. If a value
+        is not finite, its unit is NaN and the integers are zeros, so that products with
+        them are NaN.
 
-    Example: of 5.0 and 1.3 with 3 bits, the largest is below 2³. So the unit is
+    Example: for 5.0 and 1.3 with 3 bits, the largest is below 2³. So the unit is
     2³⁻³ = 1, and the integers are 5 and 1.
     """
     import torch
@@ -134,10 +131,10 @@ def _as_integers(
 
 
 def _power_of_two(exponents: Int[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Returns 2 to the exponents, exactly: torch's power function may round.
+    """Returns 2 to the exponents, exactly; torch's power function may round.
 
-    The bits of a float64 are assembled: its exponent, which is stored plus 1023, 52
-    bits from the right, and no fraction.
+    The bits of a float64 are put together: the exponent, which is stored plus 1023,
+    above the 52 bits of the fraction, which are zero for a power of two.
 
     Args:
         exponents: Integers from -1022 to 1023.
@@ -149,10 +146,10 @@ def _power_of_two(exponents: Int[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]
 
 @cache
 def _exact_products_mode() -> Any:
-    """Returns the class of the mode that replaces torch's float32 matrix products.
+    """Returns the class of the context that replaces torch's float32 matrix products.
 
-    It is defined when it is first asked for, as its base class is torch's, which is
-    slow to import.
+    The class is defined in the first call of this function, since its base class is
+    torch's, which is slow to import.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -170,14 +167,21 @@ def _exact_products_mode() -> Any:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            """Runs one operation of torch."""
+            """Runs one operation of torch: a float32 product exactly, others as usual.
+
+            Args:
+                func: The operation.
+                types: Types of the arguments; not used.
+                args: Positional arguments of the operation.
+                kwargs: Keyword arguments of the operation.
+            """
             options = kwargs or {}
             if func in products and args[0].dtype == torch.float32:
                 return product(*args)
             if func in products_with_addend and args[1].dtype == torch.float32:
                 return self._product_with_addend(*args, **options)
-            # In inference mode a layer arrives here as one operation. It is taken
-            # apart, and its products arrive here in turn.
+            # In inference mode a layer arrives as one operation. It is decomposed in
+            # this same context, so that its products arrive here too.
             is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(
                 func.name(), "CompositeImplicitAutograd"
             )
@@ -211,40 +215,43 @@ def _exact_products_mode() -> Any:
 # Ways to compute, and blocks of records.
 
 BLOCK_ROWS = 256
-"""Rows of the blocks that maps are called with, the last one padded: the bits of a
-vector may depend on the shape of its block."""
+"""Records in the blocks with which maps are called. The last block is padded, since the
+bits of a vector may depend on the shape of its block."""
 assert BLOCK_ROWS <= BLOCK_LIMIT
 BLOCK_NUMBERS = 7 * 2**20
-"""Numbers that the vectors of a block have at most: 28 MB as float32, less than what
-the C library asks of the system anew each time."""
+"""Numbers that the vectors of a block have at most: 28 MB as float32. For larger arrays
+the C library asks the system for memory anew each time, which is slow."""
 BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
 """Intensities that the images of a block have at most: 400 MB as float64."""
 PART_NUMBERS = 2**17
-"""Numbers that second halves compute at once: what they need on the way then stays in
-the cache of a core."""
+"""Numbers that the second half of a map (`SharingMap`) computes at once: so few that
+what it needs meanwhile stays in the cache of a core."""
 
-# Rows of the smaller blocks that are tried where kernels round by position in large
-# ones: kernels handle rows in groups, and the last rows of a block in another way.
-# `test_a_map_that_rounds_by_place_in_large_blocks_gets_smaller_ones` needs the 32.
+# Numbers of records of the smaller blocks that are tried if kernels round by position
+# in large ones. Kernels handle rows in groups, and the last rows of a block
+# differently. `test_a_map_that_rounds_by_place_in_large_blocks_gets_smaller_ones` needs
+# the 32.
 _SMALLER_BLOCKS = (128, 32, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One way to compute the vectors of records."""
+    """One way to compute the vectors of records: block by block, by some kernels."""
 
     rows: int
-    """Records in a block; the last one is padded."""
+    """Number of records in a block. A block with fewer is padded to it."""
     exact: bool = False
-    """Whether torch's matrix products round no sum."""
+    """Whether torch's matrix products are computed by `exact_products`, which rounds no
+    sum; else by torch's own kernels."""
     threads: int = 1
-    """Threads of torch; NumPy's BLAS has one."""
+    """Threads of torch; NumPy's matrix products always have one."""
 
     @contextmanager
     def kernels(self) -> Iterator[None]:
-        """Holds the context in which this thread computes (G-06).
+        """Is the context in which vectors are computed in this thread (G-06).
 
-        The probe and whoever adds up records compute in the same one.
+        The probe computes inside it, and so does everything that adds up records: what
+        was tried is what is done.
         """
         with gate_threads(self.threads):
             if self.exact:
@@ -258,7 +265,7 @@ def candidate_executions(rows: int, threads: int = 1) -> Iterator[Execution]:
     """Yields ways to compute, from the fastest to the surest.
 
     Args:
-        rows: How many records a block has at most.
+        rows: Largest number of records in a block.
         threads: Threads of torch.
     """
     if rows > 1:
@@ -273,7 +280,7 @@ def candidate_executions(rows: int, threads: int = 1) -> Iterator[Execution]:
 
 
 def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
-    """Returns how many rows a map is called with at once, at most.
+    """Returns the largest number of records with which a map is called at once.
 
     Args:
         feature_map: The map.
@@ -294,15 +301,15 @@ def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
 def blocks(
     records: EncodedTable, rows: int
 ) -> Iterator[tuple[EncodedTable, EncodedTable]]:
-    """Yields records in blocks, in order.
+    """Splits records into blocks of a fixed number of rows, in order.
 
     Args:
         records: Any number of records.
-        rows: Rows of a block.
+        rows: Number of rows of a block.
 
     Yields:
-        The records of a block, and the same filled up to `rows` by repeating the last
-        one; both row by row in memory. Whoever sums leaves the repeated ones out.
+        The records of a block, and the block padded to `rows` by repeating its last
+        record; both row by row in memory. The caller leaves the padding out of sums.
 
     Examples:
         >>> import numpy as np
@@ -322,62 +329,69 @@ def blocks(
         yield block, padded
 
 
-Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
-"""First halves that were computed for a block: by the identity of each, the first half
-itself, so that no other object gets its identity, and its values, (rows, …)."""
+FirstHalves: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
+"""What the first halves of maps have returned for one block of records.
+
+A `SharingMap` computes a vector in two halves, and several maps may have the same first
+half. The key is the `id` of the first half. The value has the first half itself, which
+thus stays alive so that no other object gets its `id`; and what it returned, (rows, …).
+"""
 
 
 def compute_vectors(
-    feature_map: FeatureMap, block: EncodedTable, shared: Shared
+    feature_map: FeatureMap, block: EncodedTable, first_halves: FirstHalves
 ) -> npt.NDArray[np.float32]:
-    """Computes the vectors of a block, in the parts in which they are summed.
+    """Computes the vectors of a block of records, to the bits that would be summed.
 
     Args:
         feature_map: The map.
         block: Records of a block, with its padding.
-        shared: First halves that were computed for the block; those that are computed
-            now are added. Empty for a new block.
+        first_halves: What first halves have returned for this block; what is computed
+            now is added. Empty for a new block.
 
     Returns:
         The vectors, (rows, dim).
     """
-    parts = [vectors for _, vectors in compute_in_parts(feature_map, block, shared)]
+    parts = [
+        vectors for _, vectors in compute_in_parts(feature_map, block, first_halves)
+    ]
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts)
 
 
 def compute_in_parts(
-    feature_map: FeatureMap, block: EncodedTable, shared: Shared
+    feature_map: FeatureMap, block: EncodedTable, first_halves: FirstHalves
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Computes the vectors of a block, part by part.
+    """Computes the vectors of a block of records, some rows at a time.
 
-    A `SharingMap` has two halves: the first is computed once for all maps that share
-    it, the second in parts that fit into the cache. Other maps are called with the
-    whole block.
+    A `SharingMap` computes in two halves. The first half is called once for all maps
+    that share it, with the whole block; the second half with some rows at a time, so
+    that what it needs stays in the cache of a core. Any other map is called once, with
+    the whole block.
 
     Args:
         feature_map: The map.
         block: Records of a block, with its padding.
-        shared: First halves that were computed for the block; those that are computed
-            now are added. Empty for a new block.
+        first_halves: What first halves have returned for this block; what is computed
+            now is added. Empty for a new block.
 
     Yields:
-        The index of the first row of a part, and the vectors of the part, (rows, dim).
-        All parts have the same number of rows.
+        The index of the first of some rows, and their vectors, (rows, dim). The number
+        of rows is the same each time.
     """
     if not isinstance(feature_map, SharingMap):
         yield 0, feature_map(block)
         return
     first_half = feature_map.first_half
-    # By identity, as halves need not be hashable; see `Shared`.
-    if id(first_half) not in shared:
+    # By identity, as first halves need not be hashable; see `FirstHalves`.
+    if id(first_half) not in first_halves:
         values = first_half(block)
-        # Other maps use the values too: a second half that works in place would give
-        # these other vectors, and now fails.
+        # Other maps use these values too. A second half that wrote into them would
+        # change the vectors of these maps; now it fails.
         values.setflags(write=False)
-        shared[id(first_half)] = first_half, values
-    values = shared[id(first_half)][1]
+        first_halves[id(first_half)] = first_half, values
+    values = first_halves[id(first_half)][1]
 
     rows = len(block)
     # Halved, and never uneven, as the bits of a vector may depend on the shape.
@@ -389,9 +403,9 @@ def compute_in_parts(
 
 # Uses of a map on blocks.
 
-# Made-up records whose vectors identify a map.
+# Number of made-up records whose vectors identify a map.
 _DIGEST_ROWS = 8
-# Seeds the records of a digest. Journals hold digests, so it never changes.
+# Seed of these records. Journals hold digests of maps, so it must never change.
 _DIGEST_SEED = 20261129
 
 
@@ -408,7 +422,7 @@ class Representation(NamedTuple):
 
 
 def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) -> str:
-    """Hashes a map by its vectors of a few made-up records, which are public.
+    """Hashes a feature map, by its vectors of a few made-up records.
 
     Args:
         feature_map: The map.
@@ -416,8 +430,8 @@ def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) ->
         execution: How the map is computed.
 
     Returns:
-        SHA-256 in hexadecimal. Another one means another map, or another machine or
-        version that computes it differently.
+        SHA-256 in hexadecimal; public. A different hash means a different map, or a
+        machine or version of a package that computes it differently.
     """
     random = np.random.Generator(np.random.Philox(_DIGEST_SEED))
     records = made_up_records(layout, _DIGEST_ROWS, random)
@@ -430,19 +444,20 @@ def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) ->
 def embedded_records(
     records: EncodedTable, feature_map: FeatureMap, execution: Execution | None = None
 ) -> EncodedTable:
-    """Replaces the numeric columns of records by the vectors of a map.
+    """Replaces the numeric columns of records by their vectors under a map.
 
     Args:
         records: Any number of records, also none.
-        feature_map: The map; it sees the codes too.
-        execution: How the map is computed; None for blocks of `block_rows`.
+        feature_map: The map from a record, with its codes, to its vector.
+        execution: How the map is computed; None for blocks of `block_rows` records.
 
     Returns:
-        Records with the vectors as their numeric columns, and their codes as they were.
+        Records with the vectors as their numeric columns, (records, dim), and their
+        codes unchanged.
 
     Raises:
         OptionError: if the map returns another shape than it states.
-        DataError: if it returns a number that is not finite. Both name the map.
+        DataError: if it returns a number that is not finite.
     """
     map_name = type(feature_map).__name__
     if execution is None:
@@ -453,15 +468,17 @@ def embedded_records(
     shape = (rows, feature_map.dim)
 
     vectors = np.empty((len(records), feature_map.dim), dtype=np.float32)
-    for number, (block, padded) in enumerate(blocks(records, rows)):
+    for block_index, (block, padded_block) in enumerate(blocks(records, rows)):
         with used_execution.kernels():
-            block_vectors = compute_vectors(feature_map, padded, {})
+            block_vectors = compute_vectors(feature_map, padded_block, {})
         if block_vectors.shape != shape:
             raise OptionError(
                 f"{map_name}: a feature map returned shape {block_vectors.shape}, not "
                 f"{shape}."
             )
-        vectors[number * rows :][: len(block)] = block_vectors[: len(block)]
+        start = block_index * rows
+        # Without the vectors of the padding.
+        vectors[start : start + len(block)] = block_vectors[: len(block)]
     if not np.isfinite(vectors).all():
         raise DataError(
             f"{map_name}: a feature map gave numbers that are not finite for a record "
@@ -475,23 +492,25 @@ def embedded_records(
 # position in a block.
 
 ProbeResult: TypeAlias = tuple[list[bytes], npt.NDArray[np.float32]]
-"""What was computed of some records: for each, bytes that are equal if and only if all
-its bits are, and the numbers that these bits are of, (records, numbers)."""
+"""What was computed of some records: for each record its bits, as bytes; and the same
+as numbers, (records, numbers), to measure by how much they change."""
 
 ComputeBlock: TypeAlias = Callable[[Execution, EncodedTable, range], ProbeResult]
-"""Computes a block in some way, and returns what was computed of the records at some
-positions of it."""
+"""Computes a block in some way, and returns what was computed of the records at some of
+its positions."""
 
-# A change by at most this part of a vector's largest entry is rounding: float32 rounds
-# by 2⁻²⁴, and layers of a network magnify that. No guarantee depends on it: a change of
-# any size makes a way unsound, and this only says whether another one is worth a trial.
+# A change of at most this part of a vector's largest entry is taken for rounding:
+# float32 rounds by 2⁻²⁴, and layers of a network magnify that. No guarantee depends on
+# it. A change of any size makes a way unsound; this only decides whether other ways are
+# worth trying.
 _MAX_ROUNDING_CHANGE = 2.0**-8
-# How many records are tried at least, in as many blocks as they need: in small blocks,
-# not each shows rounding by position.
+# At least so many made-up records are tried, in as many blocks as they need: not every
+# small block shows that kernels round by position.
 _MIN_TRIED = 32
-# Of how many records, about, copies fill a whole block each.
+# About so many records fill a block with copies of themselves.
 _MAX_COPIED_RECORDS = 8
-# Seed the made-up records, and their order, so that the probe decides alike each time.
+# Seeds of the made-up records and of their order. They are fixed, so that a probe gives
+# the same result each time.
 _RECORDS_SEED = 20240229
 _ORDER_SEED = 20240301
 
@@ -507,13 +526,16 @@ class Dependence(Enum):
 def made_up_records(
     layout: Layout, rows: int, random: np.random.Generator
 ) -> EncodedTable:
-    """Draws public records, uniformly from what the schema allows.
+    """Draws made-up records, uniformly from all that the schema allows.
 
     Args:
-        layout: The columns. A tenth of the numbers is missing where the schema allows
-            it.
-        rows: How many records.
-        random: Draws them.
+        layout: Columns of the records. Where values may be missing, a tenth of the
+            numbers is.
+        rows: Number of records.
+        random: Draws the records.
+
+    Returns:
+        The records, which are public.
     """
     numeric = random.uniform(size=(rows, len(layout.numeric)))
     for index, column in enumerate(layout.numeric):
@@ -531,7 +553,7 @@ def made_up_records(
 
 
 class Encoded:
-    """A source of records that are encoded already.
+    """A source of records in memory that are encoded already.
 
     Args:
         batches: The records, in batches of any size.
@@ -541,7 +563,7 @@ class Encoded:
         self._batches = batches
 
     def batch_readers(self) -> Iterator[Callable[[], EncodedTable]]:
-        """Yields a function for each batch, which returns it."""
+        """Yields a function for each batch, which returns its records."""
         for batch in self._batches:
             yield partial(EncodedTable.concatenate, [batch])
 
@@ -554,15 +576,20 @@ def map_execution(
     *,
     threads: int = 1,
 ) -> Execution:
-    """Finds the fastest way to compute a map in which no vector depends on others.
+    """Probes a map: finds the fastest way to compute it that mixes no records.
+
+    The vectors of made-up records are computed in differently arranged blocks. A way to
+    compute is sound if no bit of a vector changes.
 
     Args:
         name: What messages call the map.
         feature_map: The map.
-        layout: Columns of the made-up records that it is tried with.
-        rows: How many records a block has at most; None for `block_rows`.
-        threads: How many threads torch computes the map with, in the probe and in the
-            way that is returned.
+        layout: Columns of the made-up records.
+        rows: Largest number of records in a block; None for `block_rows`.
+        threads: Threads of torch, in the probe and in the way that is returned.
+
+    Returns:
+        The fastest sound way.
 
     Raises:
         OptionError: if the map mixes records, or returns another shape than it states.
@@ -571,7 +598,7 @@ def map_execution(
     def compute(
         execution: Execution, block: EncodedTable, positions: range
     ) -> ProbeResult:
-        """Computes a block; the bits of a record are those of its vector."""
+        """Computes the vectors of a block, and returns those at some positions."""
         with execution.kernels():
             vectors = compute_vectors(feature_map, block, {})
         shape = (execution.rows, feature_map.dim)
@@ -609,24 +636,27 @@ def find_sound_execution(
 ) -> Execution:
     """Finds the fastest way to compute in which no record depends on another.
 
-    Ways are tried in the order of `candidate_executions`, each with the same first
-    records, and the first one without any change of bits is taken. Warns if that is one
-    record at a time, which is slow.
+    Ways are tried in the order of `candidate_executions`, on made-up records. The first
+    one is taken in which no bit changes when blocks are arranged differently. A warning
+    is issued if that is the last one, one record at a time, which is slow.
 
     Args:
-        rows: How many records a block has at most.
-        compute: Computes a block in the way that is tried, inside its
-            `Execution.kernels`, as whoever adds up records does.
-        draw_records: Draws so many public records.
-        name: What the warning calls that which is computed.
-        refusal: The error to raise where no way is sound.
-        threads: How many threads torch computes with.
+        rows: Largest number of records in a block.
+        compute: Computes a block in a given way. It must compute inside
+            `Execution.kernels`, as everything does that adds up records.
+        draw_records: Draws a given number of made-up records.
+        name: What the warning calls the map, or the gradients.
+        refusal: The error to raise if no way is sound.
+        threads: Threads of torch.
+
+    Returns:
+        The way that was taken.
 
     Raises:
         OptionError: `refusal`.
     """
     for execution in candidate_executions(rows, threads):
-        # Anew for each way, so that what one way draws decides nothing for the next.
+        # A new generator for each way, so that all ways begin with the same records.
         random = np.random.Generator(np.random.Philox(_RECORDS_SEED))
         dependence = observed_dependence(
             partial(compute, execution), partial(draw_records, execution.rows, random)
@@ -637,8 +667,8 @@ def find_sound_execution(
                     name, execution, rows, compute, draw_records(rows, random)
                 )
             return execution
-        # Rounding is a matter of the kernels, and another way may round otherwise. A
-        # map that mixes records does so in every way.
+        # Another way has other kernels, which may round differently. But a map that
+        # mixes records does so in every way.
         if dependence is Dependence.MIXING:
             break
     raise refusal
@@ -648,29 +678,29 @@ def observed_dependence(
     compute: Callable[[EncodedTable, range], ProbeResult],
     draw_block: Callable[[], EncodedTable],
 ) -> Dependence:
-    """Compares what is computed of records when their blocks are arranged differently.
+    """Observes whether vectors change when the blocks of records are arranged anew.
 
-    A record has changed if any bit of what was computed of it has. One such change
-    makes the way unsound. Whether it is rounding or mixing is decided for each
-    arrangement of a block, by the median of the changes of those records that have
-    changed, each relative to the largest entry of its vector: it is mixing if the
-    median is above 2⁻⁸. The median, since single records may be at a kink of a network,
-    where rounding moves a vector by much.
+    A single bit that changes makes a way to compute unsound. Whether the change is
+    rounding or mixing only decides whether other ways are tried. It is decided for each
+    arrangement of a block, by the median change over the records that have changed,
+    each relative to the largest entry of its vector: mixing is a median above 2⁻⁸. It
+    is the median since rounding may change the vector of a single record by much, if it
+    is at a kink of a network.
 
-    What a change must keep: the sequence of draws, since a probe must decide alike each
-    time. `test_a_map_that_mixes_records_is_refused`,
+    What a change must keep: the sequence of draws, since a probe must give the same
+    result each time. `test_a_map_that_mixes_records_is_refused`,
     `test_a_map_with_memory_is_refused` and the tests of maps that round by place, in
-    the same file, watch over the decisions.
+    the same file, notice wrong results.
 
     Args:
         compute: Computes a block, and returns what was computed of the records at some
             positions.
-        draw_block: Draws the public records of one block, each time others. It is
-            called twice for each block that is tried: for its records, and for others
-            that take the place of their neighbours.
+        draw_block: Draws the made-up records of one block, new ones in each call. It is
+            called twice for each block that is tried: for the records whose vectors are
+            compared, and for others that become their neighbours.
 
     Returns:
-        What the records' vectors depend on. Mixing is returned at once, rounding after
+        What the vectors depend on. Mixing is returned at once, the other results after
         all blocks were tried.
 
     Examples:
@@ -696,7 +726,7 @@ def observed_dependence(
     dependence = Dependence.NONE
     # A map that divides by what it mixes in may divide by zero here.
     with np.errstate(all="ignore"):
-        # A large block is enough by itself; single records are tried 32 times.
+        # One large block is enough; blocks of a single record are tried 32 times.
         while tried_count < _MIN_TRIED:
             records = draw_block()
             tried_count += len(records)
@@ -705,7 +735,7 @@ def observed_dependence(
                 changes = _relative_changes(original, rows, compute(block, positions))
                 if not changes:
                     continue
-                # Of one record that fills a block with its copies, this is its change.
+                # Where copies of one record fill a block, this is its change.
                 if np.median(changes) > _MAX_ROUNDING_CHANGE:
                     return Dependence.MIXING
                 # The search goes on: another arrangement may show mixing.
@@ -718,20 +748,21 @@ def _arrangements(
 ) -> Iterator[tuple[EncodedTable, Sequence[int], range]]:
     """Arranges records in other blocks: reordered, among others, among copies.
 
-    Each shows what the others may hide. A map that takes in the mean of its block gives
-    all records the same vectors in another order; one that takes in only the next
-    record changes a single vector of a half that moves.
+    Each arrangement shows a dependence that another may hide. A map that subtracts the
+    mean of its block gives the same vectors in another order, but not among others. A
+    map that uses the next record changes only one vector of a half that moves, but
+    nearly all in another order.
 
-    Of a single record, nothing can be rearranged. It is computed again as it is, which
-    shows a map that has a memory.
+    A single record cannot be rearranged. It is computed again as it is, which shows a
+    map that keeps something between calls.
 
     Args:
         records: The records of one block.
         others: As many other records.
 
     Yields:
-        A block of the same size, rows of those records that stand in it, and their
-        positions in it, in the same order.
+        A block of the same size; the rows of those of `records` that are in it; and
+        their positions in the block, in the same order.
 
     Example: the records a, b, c, d among others w, x, y, z, with the positions of the
     records in brackets::
@@ -762,8 +793,8 @@ def _arrangements(
         range(rows - half),
     )
 
-    # Blocks of one repeated record: nothing of the others is left that could be mixed
-    # in. Some of the records are enough, as each takes a whole block.
+    # Blocks of one repeated record, in which nothing of other records is left that
+    # could be mixed in. Only some of the records, as each takes a whole block.
     for row in range(0, rows, max(rows // _MAX_COPIED_RECORDS, 1)):
         yield records.rows([row] * rows), range(row, row + 1), range(row, row + 1)
 
@@ -771,19 +802,19 @@ def _arrangements(
 def _relative_changes(
     original: ProbeResult, rows: Sequence[int], rearranged: ProbeResult
 ) -> list[float]:
-    """Returns by how much those vectors changed of which a bit has changed.
+    """Measures the changes of those vectors of which any bit has changed.
 
-    Bits decide, as two zeros of different signs are different vectors, and two NaN of
-    the same bits are not.
+    Bits are compared, not numbers: zeros of different signs count as a change, and NaN
+    of the same bits do not.
 
     Args:
         original: What was computed of all records of a block.
         rows: Rows of some of these records.
-        rearranged: What was computed of those records in another block, in the order of
+        rearranged: What was computed of these records in another block, in the order of
             `rows`.
 
     Returns:
-        The changes by `_relative_change`, of those that changed alone; empty if none
+        The change of each vector that has changed, by `_relative_change`; empty if none
         has.
     """
     old_bits, old_values = original
@@ -819,13 +850,13 @@ def _relative_change(
     new_values = np.nan_to_num(right.astype(np.float64))
     largest_change = np.abs(old_values - new_values).max(initial=0)
     largest_entry = np.abs(old_values).max(initial=0)
-    # A vector of zeros that changes counts as changed by very much.
+    # The change of a vector of zeros counts as very large.
     return float(largest_change / max(largest_entry, 1e-30))
 
 
 def _warn_of_slow_kernels(
     name: str,
-    single: Execution,
+    single_record_execution: Execution,
     rows: int,
     compute: ComputeBlock,
     records: EncodedTable,
@@ -833,21 +864,23 @@ def _warn_of_slow_kernels(
     """Warns that records are computed one at a time, and measures how slow that is.
 
     Args:
-        name: What is computed.
-        single: The way of one record at a time.
-        rows: How many records a block would have had.
-        compute: Computes a block.
-        records: So many public records.
+        name: What the warning calls the map, or the gradients.
+        single_record_execution: The way to compute with one record in a block.
+        rows: Number of records in the largest block that was tried.
+        compute: Computes a block in a given way.
+        records: Made-up records, as many as `rows`.
     """
 
     def seconds_per_record(execution: Execution, block: EncodedTable) -> float:
-        """Measures how long a block takes, by record."""
+        """Measures how many seconds a block takes, divided by its records."""
         start = time.perf_counter()
         compute(execution, block, range(0))
         return (time.perf_counter() - start) / execution.rows
 
-    single_seconds = seconds_per_record(single, records.rows([0]))
-    block_seconds = seconds_per_record(replace(single, rows=rows), records)
+    single_seconds = seconds_per_record(single_record_execution, records.rows([0]))
+    block_seconds = seconds_per_record(
+        replace(single_record_execution, rows=rows), records
+    )
     slowdown = max(single_seconds / block_seconds, 1)
     warnings.warn(
         f"{name}: this machine's kernels round by place in every block of 2 to {rows} "

@@ -1,8 +1,8 @@
-"""The gate: all that a method holds of private data.
+"""The gate: the only thing through which a method sees private data.
 
-A `Gate` is opened on records and a budget, and answers one plan. Its methods are the
-kinds of query; each checks that the plan fits, and hands an `Access` to a session,
-which pays, reads and draws the noise (`noisegate.gate.session`)::
+A `Gate` is opened on records and a budget, and answers one plan. It has one method for
+each kind of query. The method checks that the plan fits, and gives a session access to
+the records; the session pays, reads, and draws the noise (`noisegate.gate.session`)::
 
     open, sum    ──►  SumSession        sums of a vector of each record, in rounds
     gradients    ──►  GradientSession   sums of clipped gradients over samples
@@ -61,7 +61,7 @@ from noisegate.sources.units import UnitLimit
 
 
 class Gate(SingleUse):
-    """Private records behind a privacy budget. It answers one plan, by one method.
+    """Private records behind a privacy budget: answers one plan, with noise, once.
 
     Args:
         data: Path of a CSV or Parquet file or of a folder of them; or a table: of
@@ -120,8 +120,8 @@ class Gate(SingleUse):
     """
 
     counted = True
-    """Whether runs without a ledger are counted, and warned of, in this process
-    (`noisegate.gate.unbooked`)."""
+    """Whether this process counts runs without a ledger, and warns of what they cost
+    together (`noisegate.gate.unbooked`)."""
 
     def __init__(
         self,
@@ -192,7 +192,8 @@ class Gate(SingleUse):
             units=units,
             on_error=on_error,
         )
-        # Of linked tables, the one that holds the units is compared with public data.
+        # What `check_apart` compares with public data: of linked tables, the one that
+        # holds the units.
         if is_linked(schema):
             self._data: Any = schema.parts(data)[schema.root.name]
         else:
@@ -202,8 +203,8 @@ class Gate(SingleUse):
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
         self.journal: AnswerJournal | None = None
-        """Where a run is written down, so that it can go on after a crash; to be set
-        before the first query."""
+        """The file of begun queries and noisy answers by which a run can go on after a
+        crash; None for a run that cannot. It must be set before the first query."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
         self._source.check_against_schema()
@@ -215,9 +216,9 @@ class Gate(SingleUse):
 
     @property
     def about(self) -> int | None:
-        """Estimates the number of records from the size of the files.
+        """Estimated number of records, from the size of the files.
 
-        It is private, and for the operator only; None where no file tells.
+        It is private, and for the operator only. None where there are no files.
         """
         if not isinstance(self._source, Source):
             return None
@@ -226,8 +227,9 @@ class Gate(SingleUse):
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set holds no file of the private one.
 
-        Public data is handed out as it is. Complete files are compared (see
-        `noisegate.sources.stores`), and nothing is spent.
+        Public data is released without noise, so private files among it would leak.
+        Complete files are compared (see `noisegate.sources.stores`), and nothing is
+        spent.
 
         Args:
             public: The public data set, a path or table.
@@ -240,21 +242,27 @@ class Gate(SingleUse):
     def open(
         self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]
     ) -> SumSession:
-        """Returns a session that answers a plan of sums in rounds.
+        """Opens a session that answers the queries of a plan, in one round or several.
 
-        Nothing is read or spent before its first question.
+        A round is one pass over the records. Later rounds may depend on the answers to
+        earlier ones. Nothing is read or spent before the first query of the session.
 
         Args:
-            plan: Questions with their noise, within this gate's budget.
+            plan: The queries with their noise, calibrated for this gate's budget.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
+            public: Public facts and settings that the method used, by name, for the
+                certificate; JSON can express them.
+
+        Returns:
+            The session, which adds up the vectors of all records for each query.
 
         Raises:
-            OptionError: if the plan is not calibrated for this gate's budget.
+            OptionError: if the plan is of another kind or calibrated for another
+                budget, or the engine cannot answer it.
         """
         access = self._grant_access(plan, CalibratedPlan, method, public)
-        # The size of an adaptive question depends on earlier answers. The certificate
-        # states its largest size, so it says which questions are adaptive.
+        # The size of an adaptive query depends on earlier answers. The certificate
+        # states its largest size, so it says which queries are adaptive.
         adaptive_queries = [
             release.query.name for release in plan.releases if release.query.adaptive
         ]
@@ -271,21 +279,22 @@ class Gate(SingleUse):
         method: str,
         public: Mapping[str, Any],
     ) -> Release:
-        """Answers every question of a plan in one pass over the records.
+        """Answers all queries of a plan, in one pass over the records.
 
         The cost is reserved before the first record is read. If reading fails, nothing
-        has left the gate and the reservation is voided; once noise is drawn it can only
-        be committed.
+        has left the gate and the reservation is voided; once noise is drawn, the cost
+        stays spent.
 
         Args:
-            plan: Questions with their noise, within this gate's budget.
-            maps: For each question, the map from a record to its vector; None for those
-                that the plan carries.
+            plan: The queries with their noise, calibrated for this gate's budget.
+            maps: For each query, by name, the map from a record to its vector; None for
+                the maps that the plan carries.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
+            public: Public facts and settings that the method used, by name, for the
+                certificate; JSON can express them.
 
         Returns:
-            The noisy sum of each question, (dim, columns), with its certificate.
+            The noisy sum for each query, (dim, columns), with its certificate.
 
         Raises:
             UserError: if plan and maps do not fit, or the data does not fit the schema.
@@ -294,7 +303,7 @@ class Gate(SingleUse):
         with self.open(plan, method=method, public=public) as session:
             feature_maps = plan.maps if maps is None else maps
             # All at once: there is one pass.
-            if set(session.open_questions) != set(feature_maps):
+            if set(session.open_queries) != set(feature_maps):
                 raise OptionError(
                     f"feature maps {sorted(feature_maps)} do not match the plan's "
                     "queries."
@@ -314,28 +323,39 @@ class Gate(SingleUse):
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
     ) -> GradientSession:
-        """Returns a session that hands out noisy sums of clipped gradients, in steps.
+        """Opens a session for DP-SGD: each step returns one noisy sum of gradients.
 
-        Nothing is read or spent before its first step.
+        No gradient is computed here, and nothing is read or spent before the first
+        step. In a step, the session draws a Poisson sample of the records, computes the
+        gradient of the loss at each of them, clips it, and returns the sum with noise.
 
         Args:
-            plan: Steps, and maybe questions, with their noise, within this gate's
-                budget.
-            loss: The loss of one record; a `FactoredLoss` if the plan is factored.
+            plan: The steps with their noise, calibrated for this gate's budget. It may
+                also have queries, sums over all records, which the session answers.
+            loss: The loss of one record: a `FactoredLoss` if the plan is `factored`,
+                that is for a model which is linear in its one parameter; else any
+                function.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
-            journal: File that counts the steps begun, so that an interrupted run can be
-                resumed by giving it again.
-            device: Where torch computes gradients.
-            microbatch: Records whose gradients are computed at once; None for what fits
-                into memory.
-            represent: A public map, such as a frozen network, whose vector takes the
-                place of a record's numeric columns: computed once, on reading, in
-                blocks of one fixed shape as for sums, and kept in memory. The loss then
-                sees (map.dim,) numbers. None to leave records as they are.
+            public: Public facts and settings that the method used, by name, for the
+                certificate; JSON can express them.
+            journal: File that counts the steps begun. A run that was interrupted goes
+                on, at no further cost, where it is given the same file.
+            device: Device on which torch computes gradients.
+            microbatch: Number of records whose gradients are computed at once; None for
+                what fits into memory.
+            represent: A public feature map, such as a frozen network, whose vector
+                replaces the numeric columns of a record. It is computed once, when
+                records are read, in blocks of one fixed shape, and kept in memory. The
+                loss then gets the vector, (map.dim,). None for the records as they are.
+
+        Returns:
+            The session. Its `step` returns a noisy sum, and `release` the trained
+            parameters with their certificate.
 
         Raises:
-            OptionError: if plan, loss or journal do not fit.
+            OptionError: if the plan is of another kind or calibrated for another
+                budget, or the engine cannot answer it (`_grant_access`); or if loss,
+                microbatch or journal do not fit the plan (`GradientSession`).
         """
         access = self._grant_access(
             plan,
@@ -363,19 +383,24 @@ class Gate(SingleUse):
         public: Mapping[str, Any],
         journal: Path | None = None,
     ) -> BatchSession:
-        """Returns a session that hands out one noisy vector of a sample in each step.
+        """Opens a session whose steps return one noisy vector of a whole sample each.
 
-        The vector may be any function of the sample: it is clipped as one, not record
-        by record.
+        The vector may be any function of the sample. It is clipped as one vector, not
+        record by record. Nothing is read or spent before the first step.
 
         Args:
-            plan: A calibrated `BatchPlan`, within this gate's budget.
+            plan: A `BatchPlan` that is calibrated for this gate's budget.
             vector: The function: of public parameters, and of the numeric and coded
-                columns of a sample, to arrays of the planned shapes.
+                columns of a sample, to arrays of the planned shapes, by name.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
-            journal: File that counts the steps begun, so that an interrupted run can be
-                resumed by giving it again.
+            public: Public facts and settings that the method used, by name, for the
+                certificate; JSON can express them.
+            journal: File that counts the steps begun. A run that was interrupted goes
+                on, at no further cost, where it is given the same file.
+
+        Returns:
+            The session. Its `step` returns a noisy vector, and `release` the trained
+            parameters with their certificate.
 
         Raises:
             OptionError: if plan or journal do not fit.
@@ -394,18 +419,26 @@ class Gate(SingleUse):
         public: Mapping[str, Any],
         device: str = "cpu",
     ) -> ShardSession:
-        """Returns a session that hands out noisy sums over disjoint shards, in steps.
+        """Opens a session whose steps return noisy sums over disjoint shards.
 
-        Each shard trains a state of its own on its records, and answers with one
-        vector. The session cannot be resumed: who is in which shard, and what the
-        shards have learnt, is private and kept in memory.
+        The records are split at random into shards. Each shard trains a model of its
+        own on its records, and answers with one vector, which is clipped. The session
+        cannot be resumed: which records are in which shard, and what the shards have
+        learnt, is private and only in memory. Nothing is read or spent before the first
+        step.
 
         Args:
-            plan: A calibrated `ShardPlan`, within this gate's budget.
-            teacher: What a shard learns and answers, arrays of the planned shapes.
+            plan: A `ShardPlan` that is calibrated for this gate's budget.
+            teacher: How a shard trains its model, and what it answers: arrays of the
+                planned shapes.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
-            device: Where torch computes.
+            public: Public facts and settings that the method used, by name, for the
+                certificate; JSON can express them.
+            device: Device on which torch computes.
+
+        Returns:
+            The session. Its `step` returns a noisy sum, and `release` the trained
+            parameters with their certificate.
 
         Raises:
             OptionError: if the plan does not fit.
@@ -423,15 +456,20 @@ class Gate(SingleUse):
         method: str,
         public: Mapping[str, Any],
     ) -> Release:
-        """Answers with the marginal tables that OpenDP's AIM or MST chooses.
+        """Releases the noisy marginal tables that OpenDP's AIM or MST chooses.
 
-        All records are held in memory.
+        AIM and MST choose by the data, with part of the budget, which tables they
+        measure. All records are held in memory.
 
         Args:
-            plan: What OpenDP may spend, within this gate's budget.
-            bins: Public bins of the numeric columns, in their order.
+            plan: What OpenDP may spend, calibrated for this gate's budget.
+            bins: Public bins of the numeric columns, in the order of the columns.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
+            public: Public facts and settings that the method used, by name, for the
+                certificate; JSON can express them.
+
+        Returns:
+            The noisy counts of each table, (cells, 1), with their certificate.
 
         Raises:
             UserError: if the plan does not fit, the data does not fit the schema, or
@@ -453,19 +491,25 @@ class Gate(SingleUse):
         step_plan_class: type[StepPlan] | None = None,
         device: str = "cpu",
     ) -> Access:
-        """Grants one query access to the records, if its plan is for this gate.
+        """Checks a plan, and returns what a session needs to answer it.
 
-        Nothing is reserved or read by that, and any number of queries may be granted
-        access: the first to read takes the gate's one answer.
+        Nothing is reserved or read. Any number of sessions may be granted access, but
+        only the first that reads may answer: they share one lock.
+
+        What a change must keep: a plan for another budget is refused.
+        `test_a_plan_for_another_budget_is_refused` notices if it is not.
 
         Args:
-            plan: The plan of the query.
-            plan_class: The class that the plan must be of.
+            plan: The calibrated plan.
+            plan_class: The class of which the plan must be.
             method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
-            step_plan_class: Of a plan in steps, the class of the plan that was
-                calibrated; None for other plans.
-            device: Where torch computes gradients.
+            public: Public facts and settings that the method used, by name.
+            step_plan_class: For a plan in steps, the class of which the plan of the
+                steps must be; None for other plans.
+            device: Device on which torch computes gradients.
+
+        Returns:
+            The plan, the records, and the means: ledger entry, lock, engine, journal.
 
         Raises:
             OptionError: if the plan is of another class or calibrated for another
@@ -488,7 +532,7 @@ class Gate(SingleUse):
                 f"{self.budget}; use gate.budget."
             )
         asks_for_sums = plan_class is CalibratedPlan
-        # Records of linked tables count in part, which only sums of counts allow.
+        # Rows of linked tables have weights, which only sums of counts allow.
         if self._source.is_weighted and not (asks_for_sums and self._engine.in_parts):
             raise OptionError(
                 "linked tables are queried for counts of cells: method='linked', and "
@@ -529,8 +573,8 @@ class Gate(SingleUse):
 def _check_linked(adjacency: Adjacency, options: Mapping[str, object]) -> None:
     """Refuses options that have no meaning for linked tables.
 
-    Their schema says what the unit is: a record of the first table with all that
-    belongs to it.
+    Their schema says what the privacy unit is: a record of the first table with all
+    that belongs to it.
 
     Args:
         adjacency: The neighbouring relation.

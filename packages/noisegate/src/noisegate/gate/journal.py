@@ -1,15 +1,17 @@
 """Journals: what a run has begun and answered, on disk before its noise is drawn.
 
-A run that was stopped, by a crash or by hand, goes on by its journal, under the same
-reservation, and no noise is drawn twice (G-10, G-21). Neither kind holds a secret:
+By its journal, a run that was stopped, by a crash or by hand, can go on under the same
+reservation, and no noise is drawn twice (G-10, G-21). There are two kinds, neither of
+which holds a secret:
 
 - `Journal`, of a training in steps: a line of JSON, then one dot for each step begun::
 
       {"format": 1, "run": "5f3c…", "reservation": "0b1d…"}
       ........
 
-- `AnswerJournal`, of queries: lines of JSON. The run has an owner, the process that
-  goes on with it; a query is begun by an owner, and answered by its noisy values::
+- `AnswerJournal`, of queries: lines of JSON. The last owner line names the process
+  that goes on with the run; other lines say which owner has begun a query, and what the
+  noisy answer was::
 
       {"format": 1, "run": "5f3c…", "reservation": "0b1d…"}
       {"owner": "a3…"}
@@ -41,39 +43,40 @@ FORMAT = 1
 """Version of both kinds of file, in their first line."""
 # On Windows, files are text unless they are opened with this flag.
 _BINARY = getattr(os, "O_BINARY", 0)
-# A first line that is longer is none of a journal.
+# Largest number of bytes that are read of a first line; that of a journal is shorter.
 _MAX_HEADER_SIZE = 65_536
-# A line of an `AnswerJournal` that makes a process the owner of the run.
+# A line of an `AnswerJournal` by which a process becomes the owner of the run.
 _OWNER_LINE = re.compile(rb'^{"owner": "([0-9a-f]{32})"}$', re.MULTILINE)
 
 
 class Journal:
-    """Counts the steps that a training has begun, across interruptions.
+    """Counts the steps that a training has begun, in a file, across interruptions.
+
+    The file has a first line, the header, and then one dot for each step begun.
 
     Args:
         path: The file, on a local file system, where appending is atomic.
-        run: Digest of everything that a resumed run must share with the one that was
-            interrupted.
+        run: Hash of everything that a resumed run must share with the interrupted one.
     """
 
     def __init__(self, path: Path, run: str) -> None:
         self._path = path
         self._run = run
-        # Bytes of the first line, behind which the dots begin.
+        # Number of bytes of the first line, behind which the dots begin.
         self._header_size = 0
 
     def resume(self) -> dict[str, Any] | None:
-        """Opens the journal of a run that was interrupted, so that it can go on.
+        """Opens the journal of an interrupted run, so that the run can go on.
 
-        Its first line is read, and where that line ends is remembered: the steps begun
-        are counted from there.
+        Reads the first line, and remembers where it ends, as steps are counted from
+        there.
 
         Returns:
-            The line as JSON, with its `run` and `reservation`; None if there is no
-            journal yet.
+            The first line as JSON, with its `run` and `reservation`; None if there is
+            no file.
 
         Raises:
-            OptionError: if the file is no journal, or that of another run.
+            OptionError: if the file is not a journal, or that of another run.
         """
         try:
             with self._path.open("rb") as file:
@@ -97,10 +100,10 @@ class Journal:
         return header
 
     def create(self, reservation: str | None) -> None:
-        """Writes the first line, on disk.
+        """Creates the file with its first line, on disk when this returns.
 
         Args:
-            reservation: The reservation in the ledger; None without a ledger.
+            reservation: Id of the reservation in the ledger; None without a ledger.
 
         Raises:
             OptionError: if the file exists or cannot be written.
@@ -123,31 +126,34 @@ class Journal:
         self._header_size = len(line)
 
     def begun_step_count(self) -> int:
-        """Returns how many steps were begun, by all processes with this journal."""
+        """Counts the steps that were begun, by all processes with this journal."""
         return max(self._path.stat().st_size - self._header_size, 0)
 
     def begin_step(self) -> int:
-        """Marks one more step as begun, on disk.
+        """Marks one more step as begun, on disk when this returns.
+
+        A dot is appended to the file. Appending is atomic, so the position of the dot
+        is the number of the step, and no two processes get the same.
+        `tests/gate/test_gradient_journal.py` notices if they do.
 
         Returns:
-            The number of the step, from 0. No other call gets the same, in any process.
-            It may be beyond the last step that was planned, as another process may have
-            begun that: the journal does not know how many there are.
+            The number of the step, from 0. It may be beyond the last planned step, if
+            another process has begun that one: the journal does not know the plan.
 
         Raises:
-            OSError: if that cannot be written. The step must not run then.
+            OSError: if the dot cannot be written. The step must not run then.
         """
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
             if os.write(handle, b".") != 1:
                 raise OSError(f"journal {self._path} cannot be written")
-            # An append puts the position of this handle behind its own dot, wherever
-            # other processes have appended theirs.
+            # After an append, the position of this handle is behind its own dot, even
+            # if other processes have appended dots at the same time.
             position_after_dot = os.lseek(handle, 0, os.SEEK_CUR)
             number = position_after_dot - 1 - self._header_size
             os.fsync(handle)
             # Another process may have withdrawn the run by moving the file away. If it
-            # does so after this look, it sees the dot.
+            # does so after this check, it will see the dot.
             if os.stat(self._path).st_ino != os.fstat(handle).st_ino:
                 raise OSError(f"journal {self._path} was replaced")
         finally:
@@ -155,21 +161,21 @@ class Journal:
         return number
 
     def withdraw(self, own_step_count: int) -> bool:
-        """Removes the journal of a run that drew no noise, in any process.
+        """Removes the journal of a run, unless another process has begun a step of it.
 
-        If the process dies in between, the journal stays beside its name, with
-        ``.withdrawn`` behind it, and the reservation stays open: the cost is not given
-        back.
+        Called before the cost of a run is given back that drew no noise. If this
+        process dies in between, the journal keeps its temporary name, which ends in
+        ``.withdrawn``, and the reservation stays open: the cost is not given back.
 
         Args:
             own_step_count: Number of steps that this process has begun. If the journal
-                has more, another process has drawn noise, and the run goes on.
+                counts more, another process may have drawn noise, and the run goes on.
 
         Returns:
             Whether the journal was removed.
         """
         withdrawn_path = self._path.with_name(f"{self._path.name}.withdrawn")
-        # Moved away before it is looked at, so that nobody begins a step afterwards.
+        # Moved away before steps are counted, so that nobody begins one afterwards.
         self._path.replace(withdrawn_path)
         begun_step_count = withdrawn_path.stat().st_size - self._header_size
         if begun_step_count > own_step_count:
@@ -184,17 +190,18 @@ class Journal:
 
 
 class AnswerJournal:
-    """Records which queries a run has begun, and the noisy answers that were drawn.
+    """Writes which queries a run has begun, and the noisy answers that were drawn.
 
-    Each line is one JSON object, on disk before the run goes on. A line that was cut
-    off by a crash counts for nothing: the process that wrote it had not gone on. Only
-    what has left the gate is in it: names of queries, hashes of public maps, and noisy
-    answers.
+    Each line of the file is one JSON object, on disk before the run goes on. A line
+    that was cut off by a crash counts for nothing: the process that wrote it did not go
+    on. The file has nothing private: names of queries, hashes of public feature maps,
+    and noisy answers.
 
-    Whoever appended the last line of an owner goes on with the run. A process begins a
-    query only if it is still the owner after the line that says so is on disk. So of
-    two processes with one journal, the later owner sees what the earlier one has begun,
-    and the earlier one begins nothing more.
+    The owner of a run is the process that goes on with it: the one that has appended
+    the last owner line. A process draws the noise of a query only if it is still the
+    owner after its line "begun" is on disk. So if two processes have one journal, the
+    later owner sees what the earlier one has begun, and the earlier one begins nothing
+    more.
 
     Args:
         path: The file, on a local file system, where appending is atomic.
@@ -202,25 +209,25 @@ class AnswerJournal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # What this process is called in the file.
+        # Name of this process in the file.
         self._own_id = uuid.uuid4().hex
-        # The owner by the lines that were read so far.
+        # The owner of the run, by the lines that were read so far.
         self._last_owner: str | None = None
-        # Queries that this process has begun.
+        # Names of the queries that this process has begun.
         self._begun_here: set[str] = set()
-        # Whether the file could not be written, and was removed.
+        # Whether the file could not be written and was removed.
         self._is_abandoned = False
         self.is_own = True
-        """Whether no other process was seen to go on with the run."""
+        """False once another process was seen to be the owner of the run."""
         self.begun_maps: dict[str, str | None] = {}
-        """Queries whose noise may have been drawn when the file was read, each with the
-        hash of its map (None where it has no map)."""
+        """Queries whose noise may have been drawn, when the file was read last: hashes
+        of their feature maps by name, None for a query without a map."""
         self.answers: dict[str, npt.NDArray[np.float64]] = {}
-        """Noisy answers that were drawn, by query, each (dim, columns)."""
+        """Noisy answers, when the file was read last, by query, each (dim, columns)."""
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file, and so a run to go on with."""
+        """Whether the file exists, and so there is a run to go on with."""
         return self.path.exists()
 
     @property
@@ -230,21 +237,22 @@ class AnswerJournal:
 
     @property
     def lost_queries(self) -> list[str]:
-        """Queries that were begun and have no answer.
+        """Names of the queries that were begun and have no answer.
 
-        Their noise may have been drawn, so it is never drawn again.
+        Their noise may have been drawn, so it must not be drawn again.
         """
         return [name for name in self.begun_maps if name not in self.answers]
 
     def create(self, run: str, reservation: str | None) -> None:
-        """Creates the file of a new run, before anything is reserved.
+        """Creates the file of a new run, whose owner is this process.
 
-        The first line and that of the owner are on disk when this returns, and so is
-        the name of the file in its folder. After an error the file is removed.
+        It is called before anything is reserved. The first line, the owner line and the
+        directory entry of the file are on disk when this returns. After an error the
+        file is removed.
 
         Args:
-            run: Digest of everything that a run must share which goes on with it.
-            reservation: What the reservation will be called; None without a ledger.
+            run: Hash of everything that a run must share which goes on with this one.
+            reservation: Id that the reservation will have; None without a ledger.
 
         Raises:
             OptionError: if the file exists or cannot be written.
@@ -268,16 +276,15 @@ class AnswerJournal:
             ) from None
 
     def load(self) -> dict[str, Any]:
-        """Reads the file into this object, in place of what it held.
+        """Reads the file, and replaces `begun_maps`, `answers` and the owner by it.
 
-        These are `begun_maps`, `answers`, and the owner of the run. What this process
-        has begun itself is kept apart, and stays.
+        Which queries this process has begun itself stays as it is.
 
         Returns:
             The first line as JSON, with its `run` and `reservation`.
 
         Raises:
-            OptionError: if it cannot be read.
+            OptionError: if the file cannot be read, or is not a journal of queries.
         """
         try:
             lines = self.path.read_bytes().split(b"\n")
@@ -294,22 +301,22 @@ class AnswerJournal:
         self.begun_maps = {}
         self.answers = {}
         for line in lines[1:]:
-            # Lines that were cut off by a crash are skipped.
+            # A line that was cut off by a crash raises one of these, and is skipped.
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 self._read_line(json.loads(line))
         return header
 
     def _read_line(self, line: dict[str, Any]) -> None:
-        """Takes in one line: an owner, a query that was begun, or an answer.
+        """Reads one line: an owner, a query that was begun, or an answer.
 
         Args:
-            line: The line as JSON. If it is none of these, some error is raised.
+            line: The line as JSON. For anything else, some error is raised.
         """
         if "owner" in line:
             self._last_owner = line["owner"]
         elif "begun" in line:
-            # A process that was no longer the owner saw that after its line was on
-            # disk, and did not begin the query.
+            # A process that is no longer the owner finds out after this line is on
+            # disk, and does not begin the query.
             is_by_owner = line["by"] == self._last_owner
             if is_by_owner:
                 self.begun_maps.setdefault(line["begun"], line["map"])
@@ -318,10 +325,10 @@ class AnswerJournal:
             values = np.frombuffer(data, dtype="<f8").reshape(line["shape"])
             query = line["answered"]
             if query in self.begun_maps:
-                # The first answer counts: it is the one that may have left.
+                # The first answer counts, since it may have left the gate.
                 self.answers.setdefault(query, values.astype(np.float64))
 
-    def take_up(self, run: str | None) -> str | None:
+    def become_owner(self, run: str | None) -> str | None:
         """Becomes the owner of the run in the file, to go on with it.
 
         The order is: compare the run, append the line of this owner, read the file.
@@ -344,20 +351,21 @@ class AnswerJournal:
         stays as it is.
 
         `test_the_owner_before_begins_nothing_more` and
-        `test_a_line_that_was_cut_off_counts_for_nothing` watch over this.
+        `test_a_line_that_was_cut_off_counts_for_nothing` notice if this changes.
 
         Args:
-            run: Digest of the run that goes on; None where the journal of the steps,
-                beside this one, has compared it.
+            run: Hash of what the run must share with the one in the file; None if the
+                journal of steps, beside this one, was compared already.
 
         Returns:
-            The reservation of the run; None without a ledger.
+            Id of the reservation of the run; None without a ledger.
 
         Raises:
             OptionError: if the file is that of another run, or cannot be read or
                 written.
         """
-        # Compared before anything is written: the file of another run is not ours.
+        # Compared before anything is written into the file, which may be of another
+        # run.
         if run is not None and self.load().get("run") != run:
             raise OptionError(
                 f"{self.path} is that of another run: plan, settings or budget differ, "
@@ -371,33 +379,34 @@ class AnswerJournal:
                 f"{self.path} cannot be written: {error.strerror}. "
                 "Nothing more was spent."
             ) from None
-        # Read again, in place of what was read to compare: from here on, no other
-        # process adds queries that count, but those of a later owner.
+        # Read again, after the owner line: from there on no other process begins a
+        # query, unless it becomes the owner later.
         reservation: str | None = self.load().get("reservation")
         return reservation
 
     def forget_begun_queries(self) -> None:
-        """Forgets which queries were begun, as the ledger shows that none has noise.
+        """Forgets which queries were begun, so that the run begins them anew.
 
-        The reservation was not confirmed, and noise is drawn only after that. The file
-        stays as it is: the run begins these queries anew.
+        Called if the ledger shows that the reservation was not confirmed: noise is only
+        drawn after that, so none of these queries has any. The file stays as it is.
         """
         self.begun_maps = {}
 
     def begin_query(self, query: str, map_digest: str | None = None) -> None:
-        """Marks a query as begun, on disk; once, however often it is called.
+        """Marks a query as begun, on disk when this returns, before its noise is drawn.
 
-        The line is written first and the owner looked up afterwards: whoever took the
-        run up in between has read the line, and whoever takes it up later will. So a
-        process that is no longer the owner finds out before it draws noise.
+        The line is written first, and the owner looked up afterwards. A process that
+        has become the owner before the line was written is seen here, and no noise is
+        drawn; one that becomes the owner later will read the line. A second call for
+        the same query does nothing.
 
         Args:
             query: Name of the query.
-            map_digest: Hash of its map; None where it has no map.
+            map_digest: Hash of its feature map; None for a query without a map.
 
         Raises:
-            OptionError: if that cannot be written, or another process goes on with the
-                run. No noise may be drawn then.
+            OptionError: if the line cannot be written, or another process is the owner
+                of the run. No noise may be drawn then.
         """
         if query in self._begun_here or self._is_abandoned:
             return
@@ -411,8 +420,8 @@ class AnswerJournal:
                     f"drawn for {query!r}; make room on the disk, or remove whatever "
                     "removes files there."
                 ) from None
-            # Noise was drawn for earlier queries, and its cost would be lost. So the
-            # run goes on, but can no longer be resumed.
+            # Noise was drawn for earlier queries, whose cost would be lost if the run
+            # stopped. So it goes on, but cannot be resumed any more.
             self._abandon(error)
             return
         owners = _OWNER_LINE.findall(content)
@@ -426,9 +435,9 @@ class AnswerJournal:
         self._begun_here.add(query)
 
     def write_answer(self, query: str, values: npt.NDArray[np.float64]) -> None:
-        """Writes the noisy answer to a query that was begun.
+        """Writes the noisy answer to a query, on disk when this returns.
 
-        If that fails, the run goes on, but can no longer be resumed.
+        If that fails, the run goes on, but cannot be resumed any more.
 
         Args:
             query: Name of the query.
@@ -446,7 +455,7 @@ class AnswerJournal:
             self._abandon(error)
 
     def _abandon(self, error: OSError) -> None:
-        """Removes the file after an error in writing, and writes no more.
+        """Removes the file after an error in writing; nothing is written from then on.
 
         Args:
             error: The error, for the log.
@@ -460,17 +469,20 @@ class AnswerJournal:
         self.discard()
 
     def discard(self) -> None:
-        """Removes the file: there is nothing to go on with."""
+        """Removes the file, so that no process goes on with the run."""
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
 
     def _append(self, line: dict[str, Any]) -> None:
         """Appends one line of JSON, on disk when this returns.
 
+        Args:
+            line: The JSON object.
+
         Raises:
             OSError: if it cannot be written.
         """
-        # It begins with an end of line, as the line before may have been cut off.
+        # A line break comes first, as the line before may have been cut off.
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
             _write_all(handle, b"\n" + json.dumps(line).encode() + b"\n")

@@ -1,6 +1,6 @@
 """Sessions: pay once, confirm before noise, release once; the gate's state machine.
 
-A session answers one plan. Every kind of query is a subclass of `Session`, which steps
+A session answers one plan. Every kind of query has a subclass of `Session`, which goes
 through these states::
 
     PLANNED ──► RESERVED ──► CONFIRMED ──► RELEASED
@@ -10,13 +10,13 @@ through these states::
 
 - The whole cost of the plan is reserved in the ledger before the first record is read.
   Until noise is drawn, an error gives it back.
-- The reservation is confirmed just before the first noise. From there on it stays
-  spent, and can only be committed (G-10, G-13).
+- The reservation is confirmed just before the first noise. From there on the cost
+  stays spent, and the reservation can only be committed (G-10, G-13).
 - One release is handed out, with its certificate, and the reservation is committed.
 
 This is the only module of the gate that asks for noise.
 
-How to read it: `State` has the transitions, `Access` what a gate grants to one query,
+How to read it: `State` has the transitions, `Access` what a gate gives to one session,
 `Session` the order of the steps, and `Reservation` the entry in the ledger.
 """
 
@@ -65,9 +65,9 @@ Integers = npt.NDArray[np.int64]
 
 
 class State(Enum):
-    """Where a session stands.
+    """State of a session: what it has read, and whether noise may have been drawn.
 
-    Another state or transition would change what G-10 and G-13 state.
+    Another state or transition would change what G-10 and G-13 prove.
     """
 
     PLANNED = "planned"
@@ -91,7 +91,7 @@ class State(Enum):
             following: The state that a session is to have next.
 
         Raises:
-            OptionError: if it may not; the message says what this state means for the
+            OptionError: if it may not follow; the message says what that means for the
                 user.
 
         Examples:
@@ -114,7 +114,7 @@ _ALLOWED_TRANSITIONS: dict[State, tuple[State, ...]] = {
     State.RELEASED: (),
     State.VOID: (),
 }
-# What is said where a state is followed by one that it does not allow.
+# The message if a state is followed by one that it does not allow.
 _REFUSALS = {
     State.PLANNED: "no query was run, so there is nothing to release.",
     State.RESERVED: "no noise was drawn, so there is nothing to release.",
@@ -128,7 +128,7 @@ _REFUSALS = {
     ),
     State.VOID: "this session has ended; open another gate, which costs again.",
 }
-# The state in which a session ends that is left before everything is answered.
+# The state that a session ends in, by the state in which it is left or stopped.
 _STATE_AT_END = {
     State.PLANNED: State.VOID,
     State.RESERVED: State.CLOSED,
@@ -138,37 +138,40 @@ _STATE_AT_END = {
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What a gate grants to one query: its plan, the private records, and the means."""
+    """What a gate gives to one session: a plan, the private records, and the means."""
 
     plan: Any
-    """A `PricedPlan`, of the class that belongs to the kind of query."""
+    """The calibrated plan, a `PricedPlan` of the class for the kind of query."""
     source: Any
     """The private records: a source of `noisegate.sources`."""
     public_record_count: int | None
-    """The public number of records: exact for replace-one, else an estimate; None where
-    nothing is public about it."""
+    """The number of records, if it is public: exact for replace-one, else an estimate.
+    None if nothing is public about it."""
     method: str
     """Name of the method, for the certificate and the ledger."""
     public: Mapping[str, Any]
-    """What the method took as public, for the certificate; JSON can express it."""
+    """Public facts and settings that the method used, by name, for the certificate;
+    JSON can express them."""
     reservation: Reservation
     """The entry in the ledger that pays for the query."""
     single_use_lock: threading.Lock
-    """The gate's one answer: whoever acquires it first may answer; never released."""
+    """The lock of the gate, which lets one session answer: the first that acquires it.
+    It is never released."""
     engine: Engine | None = None
     """Where sums run; None for queries that need no engine."""
     progress: Progress | None = None
     """Called with the number of records summed so far."""
     unbooked_run: UnbookedRun | None = None
-    """A run without a ledger, which this process counts to warn of what all such runs
-    cost together; None for a run that a ledger books, or that is not to be counted."""
+    """Counts this run, which has no ledger, and warns of what all such runs of this
+    process cost together; None for a run with a ledger, or that is not to be
+    counted."""
     journal: AnswerJournal | None = None
-    """Where the run is written down, so that it can go on after a crash; None for a run
-    that cannot."""
+    """The file of begun queries and noisy answers by which the run can go on after a
+    crash; None for a run that cannot."""
 
 
 class SingleUse:
-    """Base of objects that answer once, or pay once: they refuse every way of copying.
+    """Base of objects that answer once, or pay once: they cannot be copied or pickled.
 
     A copy would answer a second time for the price of one answer.
     """
@@ -188,26 +191,34 @@ class SingleUse:
 class Session(SingleUse):
     """Answers one plan, in the process that opened it and in no fork of it.
 
-    Use it in a ``with`` block. An error before any noise was drawn voids the
-    reservation. A session that is left after that, before everything is answered,
-    counts as spent.
+    Use it in a ``with`` block. An error before any noise was drawn gives the cost back.
+    After noise, the cost stays spent, also if the session is left before everything is
+    answered.
 
     A subclass, one for each kind of query, reads records inside `_reading_records`, and
     turns sums into answers by `_add_noise`.
 
     Args:
-        access: What the gate grants.
+        access: The plan, the private records, and the means.
+
+    Attributes:
+        state: What the session has read, and whether noise may have been drawn.
+        plan: The calibrated plan.
     """
 
     def __init__(self, access: Access) -> None:
         self.state = State.PLANNED
         self.plan = access.plan
         self._access = access
+        # Held during each call, so that two threads do not answer at the same time.
         self._lock = threading.RLock()
+        # The process that opened the session; a fork of it must not answer.
         self._process_id = os.getpid()
-        # Number of records of the first pass, by link; private.
+        # Number of records of the first pass, by link; private. The link is None for a
+        # single table.
         self._record_counts: dict[str | None, int] = {}
-        # Whether this session has made the file of its journal, or taken its run up.
+        # Whether this session created the file of the journal, or became the owner of
+        # the run in it.
         self._has_joined_journal = False
 
     def __enter__(self) -> Self:
@@ -218,40 +229,47 @@ class Session(SingleUse):
             self._end_session()
 
     def hand_over(self) -> Access:
-        """Hands what the gate granted to a session that takes the place of this one.
+        """Returns the access of this session, for a session that takes its place.
 
-        Periods of streams and shares of silos are sums with another answer: their
-        sessions are made of one that `Gate.open` returned, before anything was asked of
-        it. Both share one lock, so that only one of them can answer.
-
-        Returns:
-            The same access.
+        Periods of streams and shares of silos are sums that are answered in another
+        way. Their sessions replace one that `Gate.open` returned and that has answered
+        nothing. Both sessions share the lock of the gate, so only one can answer.
         """
         return self._access
 
     def _add_public_facts(self, facts: Mapping[str, Any]) -> None:
-        """Adds to what the certificate lists as public.
+        """Adds public facts to those that the certificate will list.
 
         Args:
-            facts: What is added, by name; JSON can express it.
+            facts: The facts, by name; JSON can express them.
         """
         public = {**self._access.public, **facts}
         self._access = replace(self._access, public=public)
 
     def _advance_to(self, following: State) -> None:
-        """Takes the session to its next state.
+        """Sets the next state of the session.
+
+        Args:
+            following: The next state.
 
         Raises:
-            OptionError: if that may not follow the state in which the session is.
+            OptionError: if it may not follow the present state.
         """
         self.state = self.state.followed_by(following)
 
     @contextmanager
     def _reading_records(self) -> Iterator[None]:
-        """Holds the context in which records may be read: the cost is reserved first.
+        """Reserves the cost, and is the context in which records may be read.
 
-        Whatever can be refused without the records is refused before. An error inside
-        gives the cost back if no noise was drawn, and ends the session.
+        Records are read in a ``with`` block of this context manager only. On entry, it
+        refuses everything that can be refused without the records, acquires the lock of
+        the gate, and reserves the cost, unless noise was already drawn. After an error
+        inside, the cost is given back if no noise was drawn, and the session ends.
+
+        What a change must keep: no record is read before the cost is reserved (G-10),
+        and of several sessions of one gate only one reads. The test
+        `test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer` notices a
+        second one.
 
         Raises:
             OptionError: if this process may not answer, the session has ended, or the
@@ -261,7 +279,8 @@ class Session(SingleUse):
         self._check_process()
         with self._lock:
             if self.state is not State.CONFIRMED:
-                # First, so that a session that has ended leaves the lock to others.
+                # Before the lock is acquired: a session that has ended must not take it
+                # away from others.
                 reserved = self.state.followed_by(State.RESERVED)
                 if not self._access.single_use_lock.acquire(blocking=False):
                     raise OptionError(
@@ -281,7 +300,8 @@ class Session(SingleUse):
     def _check_process(self) -> None:
         """Refuses to answer in a fork of the process that opened the session.
 
-        A fork has a copy of everything in memory, so both processes would answer.
+        A fork has a copy of the session in memory. If it answered too, there would be
+        two answers for the price of one.
 
         Raises:
             OptionError: in another process.
@@ -293,7 +313,14 @@ class Session(SingleUse):
             )
 
     def _reserve(self) -> None:
-        """Reserves the cost of the plan, or takes up the run of the journal.
+        """Reserves the cost of the plan, or goes on with the run in the journal.
+
+        A journal is a file in which a run writes what it has begun and answered, so
+        that another process can go on after a crash. If its file exists, this session
+        becomes the owner of that run, under the same reservation.
+
+        What a change must keep: the journal of a new run is created before the ledger
+        reserves, so that no reservation is without a journal.
 
         Raises:
             OptionError: if the journal is of another run, or noise of it was lost.
@@ -307,26 +334,26 @@ class Session(SingleUse):
 
         if not journal.exists:
             self._has_joined_journal = True
-            # The journal comes first: after a crash between the two lines, it names a
-            # reservation that does not exist, and no reservation is without a journal.
+            # After a crash between these two lines, the journal names a reservation
+            # that does not exist, and the next process reserves it.
             journal.create(self._run_digest(), access.reservation.choose_id())
             access.reservation.reserve(self.plan, access.method)
             return
 
-        reservation_id = journal.take_up(self._run_digest())
+        reservation_id = journal.become_owner(self._run_digest())
         access.reservation.take_up(reservation_id, self.plan, access.method, journal)
-        # Only now: a run that the reservation refuses to take up keeps its journal.
+        # Only now: if the reservation refuses to go on, the journal must stay.
         self._has_joined_journal = True
         if journal.begun_maps:
-            # Noise was drawn, and its answers are in the journal: no giving back.
+            # Noise may have been drawn, so nothing is given back.
             self._advance_to(State.CONFIRMED)
 
     def _run_digest(self) -> str:
-        """Hashes what a run has in common with an interrupted one that it continues.
+        """Hashes what a run must share with the interrupted run that it continues.
 
         Returns:
-            SHA-256 in hexadecimal, of public facts alone: events, budget, method and
-            what the method took as public.
+            SHA-256 in hexadecimal, of public facts alone: privacy events, budget,
+            method, and the public facts that the method used.
         """
         budget = self.plan.budget
         run = {
@@ -344,16 +371,17 @@ class Session(SingleUse):
         return hashlib.sha256(canonical_json(run)).hexdigest()
 
     def _give_cost_back(self, error: BaseException) -> None:
-        """Voids the reservation after an error, if nobody drew noise on it.
+        """Voids the reservation after an error, if nobody can have drawn noise on it.
 
-        The ledger comes first and the journal last: after a crash in between, the
-        journal names a reservation that is void, and `Reservation.take_up` says so.
+        The reservation is voided before the journal is removed. After a crash in
+        between, the journal names a void reservation, which `Reservation.take_up`
+        reports.
 
         Args:
             error: What stopped the session; it gets a note that nothing was spent.
         """
         journal = self._access.journal
-        # Another process that goes on with this run needs the reservation.
+        # If another process goes on with this run, it needs the reservation.
         is_own_run = journal is None or journal.is_own
         if self.state is not State.RESERVED or not is_own_run:
             return
@@ -362,7 +390,8 @@ class Session(SingleUse):
         self._advance_to(State.VOID)
         is_given_back = self._access.reservation.void(error)
 
-        # A run that could not be taken up keeps its journal, which says why.
+        # If this session could not go on with the run in the journal, the journal
+        # stays: the answers in it are paid for.
         is_journal_useless = self._has_joined_journal or isinstance(
             error, BudgetRefusedError
         )
@@ -370,9 +399,10 @@ class Session(SingleUse):
             journal.discard()
 
     def _withdraw_run(self) -> bool:
-        """Keeps other processes from beginning anything more on the reservation.
+        """Prevents other processes from drawing noise on the reservation.
 
-        Subclasses whose runs are shared between processes override it.
+        Sessions whose run several processes may share, by a journal of steps, override
+        it. Other sessions have nothing to do.
 
         Returns:
             Whether the cost may be given back: no other process has drawn noise.
@@ -380,25 +410,29 @@ class Session(SingleUse):
         return True
 
     def _end_session(self) -> None:
-        """Ends the session: nothing more is answered. A second call changes nothing."""
+        """Ends the session, so that it answers nothing more.
+
+        A second call changes nothing.
+        """
         if self.state in _STATE_AT_END:
             self._advance_to(_STATE_AT_END[self.state])
 
     def _confirm(self) -> None:
-        """Makes sure, just before noise, that the reservation stands for good.
+        """Makes the reservation final, just before noise is drawn.
 
-        The order matters. The journal first says that noise may be drawn, then a run
-        without a ledger is counted, then the ledger confirms, and at last the state
-        says that nothing is given back. An error at any step leaves the state, so that
-        the cost can still be given back. Once confirmed, a call only asks again.
+        The order matters: first the journal says that noise may be drawn, then a run
+        without a ledger is counted, then the ledger confirms the reservation, and at
+        last the state says that nothing can be given back. An error in any of these
+        leaves the state as it is, so that the cost can still be given back. A second
+        call asks again, and changes nothing.
 
         Raises:
-            LedgerError: if it does not. No noise may be drawn then.
+            LedgerError: if the ledger does not confirm. No noise may be drawn then.
         """
         self._check_process()
         access = self._access
         if access.journal is not None and not access.journal.has_begun_queries:
-            # Kinds of query that answer their plan at once mark no query themselves.
+            # A session that answers its whole plan at once marks no query by itself.
             self._mark_begun(self.plan.events[0].name)
         if self.state is not State.CONFIRMED and access.unbooked_run is not None:
             access.unbooked_run.count_and_warn()
@@ -407,7 +441,11 @@ class Session(SingleUse):
             self._advance_to(State.CONFIRMED)
 
     def _mark_begun(self, query: str) -> None:
-        """Writes into the journal that noise of a query is about to be drawn."""
+        """Writes into the journal, if there is one, that a query's noise will be drawn.
+
+        Args:
+            query: Name of the query.
+        """
         journal = self._access.journal
         if journal is not None:
             journal.begin_query(query)
@@ -415,11 +453,17 @@ class Session(SingleUse):
     def _add_noise(
         self, sums: Integers, event: GaussianEvent | SampledGaussianEvent
     ) -> Integers:
-        """Confirms the reservation, then adds the noise of an event to exact sums.
+        """Confirms the reservation, and then adds noise to exact sums.
+
+        What a change must keep: no noise is drawn before the reservation is confirmed
+        (G-10), and the noise is what the event states.
+        `tests/contracts/test_blind_noise` and
+        `test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it` notice.
 
         Args:
             sums: Exact sums in grid units, any shape; private.
-            event: Which noise was paid for: its standard deviation and sampler.
+            event: The privacy event that was paid for, with the standard deviation of
+                its noise and the sampler.
 
         Returns:
             Noisy sums in grid units, of the same shape.
@@ -432,15 +476,15 @@ class Session(SingleUse):
     def _noisy_counts_above(
         self, counts: Integers, event: ThresholdedGaussianEvent
     ) -> tuple[Integers, Integers]:
-        """Confirms the reservation, then releases the counts above a noisy threshold.
+        """Confirms the reservation, and then selects counts that are large with noise.
 
         Args:
             counts: Exact counts in grid units, (counts,); private.
-            event: Which noise and threshold were paid for.
+            event: The privacy event that was paid for, with its noise and threshold.
 
         Returns:
-            Indices of the counts that reach the threshold with their noise, and these
-            noisy counts in grid units; both (reached,).
+            Indices of the counts that, with their noise, are at least the threshold;
+            and these noisy counts in grid units. Both (reached,).
         """
         self._confirm()
         return noise.noisy_counts_above(
@@ -448,13 +492,14 @@ class Session(SingleUse):
         )
 
     def _check_record_count(self, record_count: int, link: str | None = None) -> None:
-        """Checks the number of records of a complete pass, before any sum is used.
+        """Checks the number of records of a complete pass, before its sums are used.
 
-        Messages never quote the number, which is private.
+        Messages do not quote the number, which is private.
 
         Args:
             record_count: How many records the pass has read; private.
-            link: Of linked tables, the link whose rows were read; it may have none.
+            link: Of linked tables, the link whose rows were read, of which there may be
+                none; None for a single table.
 
         Raises:
             DataError: if the number is not the public one where that must be exact, is
@@ -483,10 +528,10 @@ class Session(SingleUse):
             )
 
     def _certify(self, hashes: Mapping[str, str]) -> Certificate:
-        """Hands out the session's one certificate, and commits the reservation.
+        """Issues the session's one certificate, and commits the reservation.
 
-        The state comes first, so that a second call is refused whatever happens to the
-        commit. If the process dies before the commit, the reservation stays confirmed:
+        The state is set first, so that a second call is refused even if the commit
+        fails. If the process dies before the commit, the reservation stays confirmed:
         the cost counts as spent, and nothing was handed out.
 
         Args:
@@ -517,25 +562,25 @@ class Session(SingleUse):
     def _release(
         self, values: Mapping[str, Values], noise_std: Mapping[str, float]
     ) -> Release:
-        """Hands out noisy values with their certificate.
+        """Releases noisy values with their certificate, and commits the reservation.
 
         Args:
-            values: Noisy arrays by name, in natural units.
-            noise_std: Standard deviation of the noise of each, in the same units.
+            values: Noisy arrays by name, in the units of the vectors, not of the grid.
+            noise_std: Standard deviation of the noise in each array, in the same units.
         """
         certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
         return Release.from_arrays(values, noise_std, certificate)
 
 
-# What the ledger holds of a reservation that can be taken up. A run that drew noise has
-# confirmed it, except runs of versions that did not confirm.
+# The entries of a reservation that an interrupted run can go on with: reserved, or also
+# confirmed. Runs of early versions drew noise without confirming.
 _OPEN_HISTORIES = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
 
 def resolve_ledger(
     ledger: Ledger | str | Path | None, dataset: str | None
 ) -> Ledger | None:
-    """Returns the ledger that the options `ledger` and `dataset` mean.
+    """Opens the ledger that the options `ledger` and `dataset` describe.
 
     Args:
         ledger: A ledger, the path of its file or its URL; None for no ledger.
@@ -560,42 +605,44 @@ def resolve_ledger(
 
 
 class Reservation(SingleUse):
-    """The entry of one run in a ledger; without a ledger, every method does nothing.
+    """The cost of one run in a ledger; without a ledger, every method does nothing.
 
-    The order is `reserve` (or `take_up`, `resume` for a run that was interrupted),
-    `confirm`, `commit`; or `void` before `confirm`. The ledger calls a reservation by a
-    UUID, which is its id here.
+    The order of calls is `reserve`, `confirm`, `commit`; or `void` in place of the last
+    two, if no noise was drawn. For a run that was interrupted, `take_up` replaces
+    `reserve`, or `resume` comes before it. The id of a reservation is a UUID.
 
     Args:
         ledger: The ledger; None for a run that is not recorded.
-        dataset: Name of the data set in the ledger.
+        dataset: Name of the data set in the ledger; None without a ledger.
     """
 
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
         self.ledger = ledger
         self.dataset = dataset or ""
-        # The id in the ledger; None before it has reserved.
+        # Id of the reservation; None before the ledger has reserved.
         self._id: str | None = None
-        # The id under which the ledger is to reserve; None lets the ledger choose.
+        # Id under which the ledger is to reserve; None lets the ledger choose one.
         self._chosen_id: str | None = None
-        # The id of an interrupted run that goes on, if noise of it may have been drawn.
+        # Id of the reservation of an interrupted run that goes on, if noise of it may
+        # have been drawn; None for other runs.
         self._resumed_id: str | None = None
+        # Whether this process has confirmed it in the ledger.
         self._is_confirmed = False
-        # Digest of the certificate, if the interrupted run has committed.
+        # Digest of the certificate, if the interrupted run had committed; else None.
         self._committed_digest: str | None = None
         self.is_shared = False
-        """Whether several processes may draw noise on it, each noise once, as the
-        journal of a training arranges."""
+        """Whether several processes may draw noise under it. They do where the journal
+        of a training gives each step to one of them."""
 
     @property
     def ledger_reference(self) -> Mapping[str, str] | None:
-        """Data set and reservation, for the certificate; None without a ledger."""
+        """Data set and id of the reservation, for the certificate; None without one."""
         if self._id is None:
             return None
         return {"dataset": self.dataset, "reservation": self._id}
 
     def choose_id(self) -> str | None:
-        """Chooses the id of a reservation before it is made; None without a ledger."""
+        """Chooses the id under which `reserve` will reserve; None without a ledger."""
         if self.ledger is not None:
             self._chosen_id = str(uuid.uuid4())
         return self._chosen_id
@@ -607,10 +654,11 @@ class Reservation(SingleUse):
         method: str,
         journal: AnswerJournal,
     ) -> None:
-        """Continues a run that was stopped, unless noise of it was drawn and lost.
+        """Goes on with the reservation of a run that was interrupted, or refuses to.
 
-        What the ledger holds of the reservation, and the answers in the journal,
-        decide::
+        It refuses if noise may have been drawn whose answer is lost: to draw it again
+        would answer twice for one price. The entries of the reservation in the ledger,
+        and the answers in the journal, decide::
 
             ledger             answers  what is done
             nothing            none     reserve now
@@ -621,13 +669,14 @@ class Reservation(SingleUse):
             anything else      any      refuse: ledger and journal do not fit
 
         Args:
-            reservation_id: The id in the journal; None for a run without a ledger.
+            reservation_id: Id of the reservation, from the journal; None for a run
+                without a ledger.
             plan: The plan of this run.
             method: Name of the method.
-            journal: What was begun and answered.
+            journal: Which queries the run had begun, and its answers.
 
         Raises:
-            OptionError: if the run is refused, or the reservation is of another plan.
+            OptionError: if going on is refused, or the reservation is of another plan.
             BudgetRefusedError: if the ledger refuses to reserve now.
         """
         if (reservation_id is None) != (self.ledger is None):
@@ -647,7 +696,7 @@ class Reservation(SingleUse):
         entries = self._entries(self.ledger, reservation_id)
         kinds = [entry.kind for entry in entries]
         if not kinds and not journal.answers:
-            # The run was stopped before the ledger had reserved.
+            # The run was stopped before the ledger reserved anything.
             journal.forget_begun_queries()
             self._chosen_id = reservation_id
             self.reserve(plan, method)
@@ -658,8 +707,8 @@ class Reservation(SingleUse):
                 f"another plan. {_fit_again(journal)}"
             )
         if kinds == [Kind.RESERVE] and not journal.answers:
-            # No process has confirmed, so none has drawn noise, and `confirm` lets only
-            # one of them draw any.
+            # No process has confirmed the reservation, so none has drawn noise. If the
+            # earlier one still lives, `confirm` lets only one of both draw any.
             journal.forget_begun_queries()
         else:
             self._check_resumable(self.ledger, reservation_id, kinds, journal)
@@ -675,13 +724,13 @@ class Reservation(SingleUse):
         kinds: Sequence[Kind],
         journal: AnswerJournal,
     ) -> None:
-        """Checks that a run which may have drawn noise has the answers to all of it.
+        """Checks that no answer is lost of a run which may have drawn noise.
 
         Args:
             ledger: The ledger, for messages.
-            reservation_id: The id of the run's reservation.
-            kinds: What the ledger holds of it, in order.
-            journal: What was begun and answered.
+            reservation_id: Id of the reservation of the run.
+            kinds: Kinds of the entries of the reservation in the ledger, in order.
+            journal: Which queries the run had begun, and its answers.
 
         Raises:
             OptionError: if the reservation was given back, the ledger does not fit the
@@ -707,15 +756,20 @@ class Reservation(SingleUse):
             )
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
-        """Reserves the whole cost of a plan, or takes up what `resume` has named.
+        """Reserves the whole cost of a plan, or goes on with a resumed reservation.
+
+        If `resume` was called before, nothing is reserved: the reservation of the
+        interrupted run is checked, and used.
 
         Args:
-            plan: The plan, with its budget and the events that the ledger records.
-            method: Name of the method: the purpose, in the ledger.
+            plan: The plan, with its budget and the privacy events that the ledger
+                records.
+            method: Name of the method, which the ledger records as the purpose.
 
         Raises:
             BudgetRefusedError: if the ledger refuses.
-            OptionError: if the reservation to take up is closed, or of another plan.
+            OptionError: if the reservation of the interrupted run is closed, or of
+                another plan.
         """
         if self.ledger is None:
             LOG.info(
@@ -755,15 +809,16 @@ class Reservation(SingleUse):
         self._log_continued(self.ledger, method)
 
     def resume(self, reservation_id: str | None) -> None:
-        """Makes `reserve` take up the reservation of an interrupted run, at no cost.
+        """Makes `reserve` go on with the reservation of an interrupted run, at no cost.
 
         The ledger is not asked yet: `reserve` does that, before records are read.
 
         Args:
-            reservation_id: The id in the journal; None for a run without a ledger.
+            reservation_id: Id of the reservation, from the journal of steps; None for a
+                run without a ledger.
 
         Raises:
-            OptionError: if only one of the two runs has a ledger.
+            OptionError: if only one of the interrupted run and this one has a ledger.
         """
         if (reservation_id is None) != (self.ledger is None):
             raise OptionError(
@@ -773,23 +828,25 @@ class Reservation(SingleUse):
         self._resumed_id = reservation_id
 
     def confirm(self) -> None:
-        """Makes sure, just before noise, that the reservation stands for good.
+        """Makes the reservation final in the ledger, just before noise is drawn.
+
+        Of processes that do not share a journal of steps, only the first to confirm may
+        draw noise. A second call on this object does nothing.
 
         Raises:
-            LedgerError: if it does not. No noise may be drawn then.
+            LedgerError: if the ledger does not confirm. No noise may be drawn then.
         """
         if self.ledger and self._id and not self._is_confirmed:
-            # Of processes that know nothing of each other, only the first to confirm
-            # may draw the noise. A run that goes on has confirmed already.
+            # A run that goes on after noise has confirmed before, and may again.
             is_exclusive = self._resumed_id is None and not self.is_shared
             self.ledger.confirm(self._id, first=is_exclusive)
             self._is_confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
-        """Closes the reservation with the certificate of its release.
+        """Closes the reservation, with the certificate of its release.
 
-        A ledger that cannot be written is only warned of: the release is paid for, and
-        a reservation counts as spent whether it is closed or not.
+        If the ledger cannot be written, there is only a warning: the release is paid
+        for, as a confirmed reservation counts as spent whether it is closed or not.
 
         Args:
             certificate: The certificate, whose digest the ledger records.
@@ -822,9 +879,10 @@ class Reservation(SingleUse):
                     print(f"warning: {message}", file=sys.stderr)
 
     def void(self, error: BaseException) -> bool:
-        """Gives the reservation of a run back that drew no noise.
+        """Gives back the cost of a run that drew no noise.
 
-        A run that was taken up after noise gives nothing back.
+        A run that goes on after noise, under its earlier reservation, gives nothing
+        back.
 
         Args:
             error: What stopped the run; it gets a note that nothing was spent.
@@ -856,7 +914,7 @@ class Reservation(SingleUse):
         return [entry for entry in history if entry.reservation == reservation_id]
 
     def _log_continued(self, ledger: Ledger, method: str) -> None:
-        """Logs that a run goes on with its reservation."""
+        """Logs that an interrupted run goes on with its reservation."""
         LOG.info(
             "%s goes on with its reservation on %r in %s",
             method,

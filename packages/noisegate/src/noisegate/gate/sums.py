@@ -1,17 +1,18 @@
 """Exact sums of the records' vectors, and the threads that take them (G-07).
 
-Vectors are rounded to integers on a grid and added as integers, so the sum is exact,
-and the same bits whatever the order and the engine (G-07)::
+Vectors are rounded to integers on a grid and added as integers, so the sum is exact:
+it has the same bits in every order and by every engine (G-07)::
 
     records ──► blocks ──► vectors, float32 ──► Grid.quantise ──► Totals, int64
        │                                                             ▲
        └──── maps with an exact sum of their own (ExactMap) ─────────┘
 
-Maps in `REVIEWED` that look up or count what they add pass by the vectors: their
-integers are checked in `ExactMap.exact_sum`.
+Some maps in `REVIEWED` look up or count what they add. They add integers without
+computing a vector for each record; `ExactMap.exact_sum` checks that these integers are
+within the norm.
 
-How to read it: `SumTask` is one question, `add_records` sums a batch, and `LocalEngine`
-sums all batches of a source on threads.
+How to read it: `SumTask` is the sum of one query, `add_records` adds a batch, and
+`LocalEngine` sums all batches of a source on threads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from noisegate.devices import gate_threads, usable_cores
 from noisegate.errors import OptionError
 from noisegate.gate.execution import (
     Execution,
-    Shared,
+    FirstHalves,
     block_rows,
     blocks,
     compute_in_parts,
@@ -53,27 +54,30 @@ REVIEWED = frozenset(
         "noisegate_papers.queries.votes.NearestVotes",
     }
 )
-"""Maps whose bound of their own norm is believed, since it is proved: exactly these
-classes, of which those that are an `ExactMap` are summed by it."""
+"""Full names of the map classes that were reviewed: the norm that they state of their
+vectors is proved, so it is believed. Those that are an `ExactMap` add up integers of
+their own."""
 ENCODED = frozenset(
     {
         "noisegate_images.queries.perceptual.EncodedFourier",
         "noisegate_papers.queries.votes.ImageVotes",
     }
 )
-"""Maps of which only the `encoding` is tried on made-up records. They hide what it
-rounds, and each of their rows follows from one row of the encoding."""
+"""Full names of the map classes whose attribute `encoding` is probed in their place.
+The encoding computes in floats; what these maps make of it, such as a vote, would hide
+that it rounds. Each of their vectors follows from one row of the encoding."""
 
 
 def is_reviewed(map_class: type, names: frozenset[str] = REVIEWED) -> bool:
-    """Returns whether a class is one of the named ones itself.
+    """Returns whether the class of a map is one of the reviewed classes itself.
 
-    A subclass is not, and neither is another class that claims the same name: the class
-    must be what its module holds under that name.
+    A subclass is not reviewed, and neither is a class that only claims the name: the
+    class must be the object that its module holds under that name.
 
     Args:
         map_class: The class of a map.
-        names: Full names of classes.
+        names: Full names of the reviewed classes, such as
+            "noisegate.queries.contingency.Contingency".
     """
     module = sys.modules.get(map_class.__module__)
     has_name = f"{map_class.__module__}.{map_class.__qualname__}" in names
@@ -82,35 +86,45 @@ def is_reviewed(map_class: type, names: frozenset[str] = REVIEWED) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SumTask:
-    """One question, ready to be summed."""
+    """The sum to take for one query: of the records' vectors, clipped on a grid."""
 
     feature_map: FeatureMap
-    """From a record to its vector."""
+    """The map from a record to its vector."""
     grid: Grid
-    """On which vectors are clipped and rounded."""
+    """The grid on which vectors are clipped and rounded to integers."""
     columns: int
-    """Number of columns of the answer."""
+    """Number of columns of the answer: 1, or one for each label."""
     label: int | None
-    """Index of the coded column whose code is a record's column of the answer; None
-    when the answer has one column."""
+    """Index, among the coded columns of the records, of the label: a record's vector is
+    added to the column of the answer that its label's code names. None for an answer
+    with one column."""
     probed_execution: Execution | None = None
-    """How the map is computed, if that was tried; None for blocks of `block_rows`."""
+    """How the vectors are computed, if the probe has chosen it; None for blocks of
+    `block_rows` records."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the fields without the cached `exact`, which may hold locks."""
-        return {name: value for name, value in vars(self).items() if name != "exact"}
+        """Returns the fields for pickling, without what `exact_sum` has cached.
+
+        An `ExactSum` may hold locks, which cannot be pickled.
+        """
+        return {
+            name: value for name, value in vars(self).items() if name != "exact_sum"
+        }
 
     @property
     def execution(self) -> Execution:
-        """How the map is computed: as was tried, else in blocks of `block_rows`."""
+        """How the vectors are computed: as probed, else in blocks of `block_rows`."""
         return self.probed_execution or Execution(rows=block_rows(self.feature_map))
 
     @cached_property
-    def exact(self) -> ExactSum | None:
-        """The map's own sum in integers; None if vectors are quantised one by one.
+    def exact_sum(self) -> ExactSum | None:
+        """What adds up integers of the map's own, without a vector for each record.
 
-        It is used if the map is reviewed, and only if none of its vectors can be
-        outside the ball, as it does not clip.
+        None if the map has nothing of the kind, or is not to be believed: then vectors
+        are computed in floats, clipped, and rounded to integers one by one.
+
+        Integers of the map's own are not clipped. So the map must be reviewed, and the
+        norm that it states must be within that of the grid.
         """
         is_believed = is_reviewed(type(self.feature_map))
         if not is_believed or not isinstance(self.feature_map, ExactMap):
@@ -122,23 +136,24 @@ class SumTask:
         return exact_sum if stays_in_ball else None
 
     @property
-    def takes_parts(self) -> bool:
-        """Whether records that count in part can be summed.
+    def accepts_weighted_rows(self) -> bool:
+        """Whether rows with a weight below 1 can be summed (G-31).
 
-        Only counts in integers can (G-31).
+        Rows of linked tables have weights: those of one unit share what a unit may add.
+        Only counts in integers can be weighted exactly.
         """
-        return self.exact is not None and self.exact.weighted
+        return self.exact_sum is not None and self.exact_sum.weighted
 
 
 class Totals:
-    """Exact sums of some records, and the number of these records; all private.
+    """Exact sums over some records, and the number of these records; all private.
 
     Attributes:
         records: Number of records.
-        sums: For each question, its sum in grid units, (columns, dim) int64.
+        sums: The sum for each query, by name, in grid units, (columns, dim) int64.
 
     Args:
-        tasks: The questions, by name.
+        tasks: The sum to take for each query, by name of the query.
     """
 
     def __init__(self, tasks: Mapping[str, SumTask]) -> None:
@@ -149,27 +164,38 @@ class Totals:
         }
 
     def merge(self, other: Totals) -> None:
-        """Adds the sums of other records. In integers, so in any order.
+        """Adds the sums over other records. Integers may be added in any order.
+
+        Args:
+            other: Totals of the same queries, over records that are not in these.
 
         Raises:
-            DataError: if there are too many records for 64 bits.
+            DataError: if there are too many records for sums of 64 bits.
         """
         self.count(other.records)
         for name, values in other.sums.items():
             self.sums[name] += values
 
     def count(self, records: int) -> None:
-        """Adds to the number of records; to be called before their vectors are added.
+        """Adds to the number of records; called before their vectors are added.
+
+        Args:
+            records: How many records are about to be added.
 
         Raises:
-            DataError: if there are too many records for 64 bits.
+            DataError: if there are too many records for sums of 64 bits.
         """
         self.records += records
         check_record_limit(self.records)
 
 
 def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
-    """Returns the exact sums of the questions over records, any number of rows."""
+    """Computes the exact sums of records held in memory, for each query.
+
+    Args:
+        records: Any number of records.
+        tasks: The sum to take for each query, by name of the query.
+    """
     totals = Totals(tasks)
     add_records(totals, records, tasks)
     return totals
@@ -178,70 +204,105 @@ def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
 def add_records(
     totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]
 ) -> None:
-    """Adds the vectors of records to the totals of all questions.
+    """Adds the vectors of a batch of records to the exact sum of each query.
 
-    Questions whose maps are computed alike share the blocks, and what their maps have
-    in common is computed once for each block.
+    A reviewed map may add up integers of its own (`SumTask.exact_sum`). The vectors of
+    any other map are computed in float32, in blocks of a fixed number of records, and
+    rounded to integers one by one. Queries with the same label and the same way to
+    compute share the blocks, and what their maps have in common is computed once for
+    each block.
+
+    What a change must keep: a record adds the same integers whatever other records are
+    in the batch. `test_the_sum_is_exact_and_padding_counts_for_nothing` and
+    `test_each_label_has_its_own_column` notice when it does not.
 
     Args:
         totals: Sums so far; changed in place.
-        records: Any number of rows.
-        tasks: The questions, by name.
+        records: A batch of any number of records.
+        tasks: The sum to take for each query, by name of the query.
 
     Raises:
-        OptionError: if records that count in part are given to a map that cannot add
-            them, or a map returns another shape than it states.
+        OptionError: if records have weights and a map cannot add these, or a map
+            returns another shape than it states.
+        DataError: if there are too many records for sums of 64 bits.
     """
-    totals.count(len(records))
     if isinstance(records, WeightedRows) and not all(
-        task.takes_parts for task in tasks.values()
+        task.accepts_weighted_rows for task in tasks.values()
     ):
         raise OptionError(
             "a record that counts in part was given to a map that adds whole ones only."
         )
+    totals.count(len(records))
 
     tasks_by_blocks: dict[tuple[int | None, Execution], dict[str, SumTask]] = {}
     for name, task in tasks.items():
-        if task.exact is None:
+        if task.exact_sum is None:
             block_key = (task.label, task.execution)
             tasks_by_blocks.setdefault(block_key, {})[name] = task
         else:
-            sorted_records = _sorted_by_label(records, task.label)
-            for column, rows in _rows_by_label(sorted_records, task.label):
-                task.exact.add(totals.sums[name][column], sorted_records.rows(rows))
+            _add_exact_sum(totals.sums[name], records, task.exact_sum, task.label)
 
     for (label, execution), block_tasks in tasks_by_blocks.items():
         sorted_records = _sorted_by_label(records, label)
         with execution.kernels():
-            for block, padded in blocks(sorted_records, execution.rows):
-                shared: Shared = {}
+            for block, padded_block in blocks(sorted_records, execution.rows):
+                # Filled by the first map that computes a half, read by the others.
+                first_halves: FirstHalves = {}
                 for name, task in block_tasks.items():
-                    _add_block(totals.sums[name], block, padded, task, shared)
+                    _add_block(
+                        totals.sums[name], block, padded_block, task, first_halves
+                    )
+
+
+def _add_exact_sum(
+    sums: npt.NDArray[np.int64],
+    records: EncodedTable,
+    exact_sum: ExactSum,
+    label: int | None,
+) -> None:
+    """Adds the integers that a map itself computes of records to the sum of its query.
+
+    Args:
+        sums: The sum in grid units, (columns, dim); changed in place.
+        records: Any number of records.
+        exact_sum: The map's own sum.
+        label: Index of the label among the coded columns; None for one column.
+    """
+    sorted_records = _sorted_by_label(records, label)
+    for column, rows in _rows_by_label(sorted_records, label):
+        exact_sum.add(sums[column], sorted_records.rows(rows))
 
 
 def _add_block(
     sums: npt.NDArray[np.int64],
     block: EncodedTable,
-    padded: EncodedTable,
+    padded_block: EncodedTable,
     task: SumTask,
-    shared: Shared,
+    first_halves: FirstHalves,
 ) -> None:
-    """Adds the vectors of one block of records to the sum of one question.
+    """Adds the vectors of one block of records to the sum of one query.
+
+    The map is called with a block of one fixed shape, since the bits of a vector may
+    depend on the shape. So a block with fewer records is padded, and the vectors of the
+    padding are left out of the sum.
 
     Args:
         sums: The sum in grid units, (columns, dim); changed in place.
-        block: Records, sorted by label.
-        padded: The same records, filled up to the fixed number of rows of a block. Maps
-            are called with these; vectors of the padding are left out.
-        task: The question.
-        shared: What other maps have computed for this block.
+        block: The records of the block, in ascending order of their label.
+        padded_block: The same records, and behind them copies of the last one up to the
+            fixed number of rows.
+        task: The sum to take for the query.
+        first_halves: What maps have computed for this block and other maps use, see
+            `SharingMap`; what this map computes is added.
 
     Raises:
         OptionError: if the map returns another shape than it states.
     """
     dim = task.feature_map.dim
     vector_count = 0
-    for first_row, vectors in compute_in_parts(task.feature_map, padded, shared):
+    for first_row, vectors in compute_in_parts(
+        task.feature_map, padded_block, first_halves
+    ):
         if vectors.ndim != 2 or vectors.shape[1] != dim:
             raise OptionError(
                 f"a feature map returned shape {vectors.shape}, not (rows, {dim})."
@@ -251,22 +312,25 @@ def _add_block(
         if is_all_padding:
             continue
         quantised = task.grid.quantise(vectors)
-        part = block.rows(slice(first_row, first_row + len(vectors)))
-        for column, rows in _rows_by_label(part, task.label):
+        # Without the padding, which `quantised` has too.
+        records = block.rows(slice(first_row, first_row + len(vectors)))
+        for column, rows in _rows_by_label(records, task.label):
             # A block has at most BLOCK_LIMIT records, so its sum fits into int32.
             sums[column] += quantised[rows].sum(axis=0, dtype=np.int32)
-    if vector_count != len(padded):
+    if vector_count != len(padded_block):
         raise OptionError(
-            f"a feature map returned {vector_count} vectors for {len(padded)} records."
+            f"a feature map returned {vector_count} vectors for {len(padded_block)} "
+            "records."
         )
 
 
 def _sorted_by_label(records: EncodedTable, label: int | None) -> EncodedTable:
-    """Returns records in ascending order of a coded column, ties in their order.
+    """Sorts records by their label, in ascending order; ties keep their order.
 
     Args:
         records: The records.
-        label: Index of the coded column; None leaves the records as they are.
+        label: Index of the label among the coded columns; None leaves the records as
+            they are.
     """
     if label is None:
         return records
@@ -279,8 +343,12 @@ def _rows_by_label(
     """Yields, for each label that occurs, its code and the rows that have it.
 
     Args:
-        records: Records, sorted by label; without a label in any order.
-        label: Index of the coded column; None yields all rows as code 0.
+        records: Records, in ascending order of their label; without one in any order.
+        label: Index of the label among the coded columns; None yields all rows, with
+            code 0.
+
+    Yields:
+        The code, which is the column of the answer, and the rows of `records`.
     """
     if label is None:
         yield 0, slice(0, len(records))
@@ -289,7 +357,8 @@ def _rows_by_label(
     if not len(records):
         return
     codes = records.codes[:, label]
-    # A run of equal codes starts where the difference is not zero; no code is -1.
+    # A run of equal codes starts where a code differs from the one before. The first
+    # code is compared with -1, which no code is.
     starts = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
     ends = [*starts[1:], len(codes)]
     for start, end in zip(starts, ends, strict=True):
@@ -306,8 +375,8 @@ class Engine(Protocol):
 
     Attributes:
         one_core: Whether torch computes on one thread wherever the engine sums.
-        in_parts: Whether it sums records that count in part: rows of linked tables,
-            which have a weight of at most 1.
+        in_parts: Whether the engine sums rows with a weight below 1, which count as
+            part of a record: those of linked tables.
     """
 
     one_core: ClassVar[bool] = False
@@ -320,8 +389,8 @@ class Engine(Protocol):
 
         Args:
             source: The private records, none of which is read.
-            sums: Whether the query is one of sums of vectors or of gradients. Others
-                read the records themselves, without the engine.
+            sums: Whether the query is one of sums of vectors or of gradients. Other
+                kinds of query read the records without the engine.
             device: Where torch is to compute gradients.
 
         Raises:
@@ -332,19 +401,22 @@ class Engine(Protocol):
     def opened(self) -> AbstractContextManager[Engine]:
         """Opens the engine for all rounds of one run, in a ``with`` block around them.
 
+        A round is one pass over the records.
+
         Returns:
-            What sums the rounds; by default this engine, which need not be opened.
+            A context manager of the engine that sums the rounds; by default of this
+            engine itself, which need not be opened.
         """
         return nullcontext(self)
 
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
     ) -> Totals:
-        """Sums all records of a source.
+        """Sums the vectors of all records of a source, for each query.
 
         Args:
             source: The private records, read by `batch_readers` or in parts.
-            tasks: The questions, by name.
+            tasks: The sum to take for each query, by name of the query.
             progress: Called with the number of records summed so far.
 
         Returns:
@@ -357,12 +429,13 @@ class Engine(Protocol):
 
         Args:
             source: The private records.
-            task: The sums that all steps ask for.
+            task: What all steps have in common: gradients, samples, representation.
             progress: Called with the number of records read so far.
 
         Returns:
-            What has `records`, their number, and `total(step, parameters)`; by default
-            `HeldGradients` in the memory of this process.
+            The records: their number is `record_count`, and `total(step, parameters)`
+            sums clipped gradients over a step's sample of them. By default
+            `HeldGradients`, in the memory of this process.
         """
         held_gradients = HeldGradients(task)
         held_gradients.add_part(0, source, progress)
@@ -373,13 +446,14 @@ class Engine(Protocol):
 class LocalEngine(Engine):
     """Sums on threads of this machine.
 
-    NumPy releases the interpreter lock, and only a few batches are in memory at a time.
+    Threads work at the same time, since NumPy releases the interpreter lock. Only a few
+    batches are in memory at a time.
 
     Attributes:
         threads: How many threads; by default one for each usable core.
 
     Raises:
-        OptionError: if that is not a positive integer.
+        OptionError: if `threads` is not a positive integer.
     """
 
     threads: int = field(default_factory=usable_cores)
@@ -398,22 +472,27 @@ class LocalEngine(Engine):
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
     ) -> Totals:
-        """Sums all records of a source; memory does not grow with their number.
+        """Sums the vectors of all records of a source, batch by batch, on the threads.
+
+        Memory grows with the number of threads, not with that of records. Which thread
+        adds which batch changes nothing: sums of integers have the same bits in every
+        order.
 
         Args:
             source: The private records, read by `batch_readers`.
-            tasks: The questions, by name.
+            tasks: The sum to take for each query, by name of the query.
             progress: Called with the number of records summed so far.
 
         Returns:
             The exact totals; private.
         """
-        # Totals that no thread is adding to. There are at most as many as threads,
-        # since each may be large. `pop` and `append` of a list are atomic.
+        # Totals that no thread is adding to at the moment. A thread takes one, or makes
+        # one where there is none, and puts it back: so there are at most as many as
+        # threads. `pop` and `append` of a list are atomic.
         idle_totals: list[Totals] = []
 
         def encode_and_sum(read_batch: Callable[[], EncodedTable]) -> int:
-            """Reads a batch and adds it to idle totals; returns its number of rows."""
+            """Reads a batch and adds it to some totals; returns its number of rows."""
             records = read_batch()
             try:
                 totals = idle_totals.pop()
@@ -424,7 +503,7 @@ class LocalEngine(Engine):
             return len(records)
 
         records_done = 0
-        # Each worker is one thread; matrix products inside must not start more.
+        # Matrix products in a thread must not start threads of their own.
         with (
             gate_threads(),
             closing(
@@ -446,22 +525,23 @@ class LocalEngine(Engine):
         work: Callable[[Callable[[], EncodedTable]], int],
         batch_readers: Iterable[Callable[[], EncodedTable]],
     ) -> Generator[int]:
-        """Does some work on each batch of records, on the threads.
+        """Calls a function for each batch of records, on the threads.
 
-        With one thread, the caller's own reads and works.
+        With one thread, it is called in that of the caller. After an error, batches
+        that no thread has begun are dropped.
 
         Args:
             work: Takes a function that reads a batch, and returns its number of rows.
             batch_readers: Functions that read one batch each.
 
         Yields:
-            What `work` returns, in the order of the batches.
+            The number of rows of each batch, in the order of the batches.
         """
         if self.threads == 1:
             yield from map(work, batch_readers)
             return
         pending: deque[Future[int]] = deque()
-        # A few batches more than threads, so that no thread waits for this one.
+        # More batches than threads, so that a thread that is done finds another one.
         max_pending = 2 * self.threads
         with ThreadPoolExecutor(self.threads) as pool:
             try:

@@ -1,10 +1,10 @@
 """Counts the runs of this process that no ledger records, and warns of what they cost.
 
-The costs of runs on the same records add up. Where a ledger is used it adds them; where
-none is, this process counts its own runs and warns after the 2nd, 4th, 8th, …
+The costs of runs on the same records add up. A ledger adds them up. Without a ledger,
+this process counts its own runs, and warns after the 2nd, 4th, 8th, …
 
 Runs that have a column in common are counted together. Records are never compared: if
-they were, a run on one made-up record would tell whether it is among private ones.
+they were, a run on one made-up record would tell whether it is among the private ones.
 """
 
 import math

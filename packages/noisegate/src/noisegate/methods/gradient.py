@@ -249,7 +249,7 @@ class GradientMethod(Method):
         with session, checkpoint:
             self.before_steps(gate, session, training)
             _train(session, training, checkpoint, plan.plan.steps, report)
-            if session.open_questions:
+            if session.open_queries:
                 maps = self.queries(gate.schema, gate.budget, training.result())
                 session.ask(maps)
             return session.release(training.result())

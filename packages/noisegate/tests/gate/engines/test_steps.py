@@ -280,7 +280,9 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
         with opened(
             tmp_path / f"x.{kind}", engine, rate=1.0, options=options
         ) as session:
-            found.append((session.step(AT).tolist(), session._held_records.records))
+            found.append(
+                (session.step(AT).tolist(), session._held_records.record_count)
+            )
     assert found[0] == found[1] and found[0][1] == table["patient"].nunique()
     with pytest.raises(OptionError, match="contributions=2"):
         opened(tmp_path / "x.csv", TWO, options=options | {"contributions": 2})

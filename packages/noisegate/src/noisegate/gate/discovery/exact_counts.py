@@ -1,8 +1,9 @@
 """Exact counts over records that have no schema yet: private until they have noise.
 
-Numbers, days and times are counted in bins with public edges: first in powers of two or
-decades (`bin_edges`), then in even cells within those that hold records
-`BinEdges.divide_evenly`. Texts are counted by level, the distinct text.
+Numbers, days and times are counted in bins with public edges, in two looks: first in
+bins between powers of two, or decades (`bin_edges`); then in cells of even width within
+the bins that hold records (`BinEdges.divide_evenly`). Texts are counted by level. A
+level is a distinct text.
 
 How many levels there are is private, and there may be as many as records. So they are
 counted in partitions, chosen by a hash: when one outgrows the memory, half of it is
@@ -37,25 +38,26 @@ from noisegate.schema.files import first_invisible
 from noisegate.schema.numeric import Continuous, Date, Integer
 
 FINE = 32
-"""Cells of the second look at a numeric column, at most."""
+"""Largest number of bins in the second look at a numeric column. That many counts of
+each column are planned and get noise, whether they are used or not."""
 LEVELS_HELD = 1_000_000
-"""Levels in memory at a time, of all columns of text together."""
+"""Largest number of levels in memory at a time, over all columns of text together."""
 MAX_LEVEL_LENGTH = 200
-"""Characters of a level. Longer text, or text with a character that a schema refuses,
-is counted nowhere."""
+"""Largest number of characters of a level. Longer text, or text with a character that a
+schema refuses, is counted nowhere."""
 
 # Integers beyond ±2⁵² are counted with those just inside, since bounds of a schema are
 # at most 2⁵³ apart.
 _INTEGER_BITS = 52
-# Powers of two between which decimal numbers are counted, as those of float32; closer
-# to zero they count as zero, beyond with those just inside.
+# Decimal numbers are counted by magnitude from 2⁻¹²⁸ to 2¹²⁸, about the range of
+# float32. Smaller ones count as zero, larger ones with those just inside.
 _MIN_EXPONENT = -128
 _MAX_EXPONENT = 128
-# Powers of two between which values beside zero are looked for, where nothing but zero
-# stood out in the first look.
-_MIN_EXPONENT_BESIDE_ZERO = -24
-_MAX_EXPONENT_BESIDE_ZERO = 36
-# Each of these bins is so many powers of two wide.
+# Where the first look saw nothing but zeros, the second looks for decimal numbers of
+# magnitudes from 2⁻²⁴ to 2³⁶, in bins between every fourth power of two: 15 bins for
+# either sign and one for zero, within the `FINE` that are planned.
+_MIN_EXPONENT_AROUND_ZERO = -24
+_MAX_EXPONENT_AROUND_ZERO = 36
 _EXPONENTS_PER_BIN = 4
 _MICROSECONDS_PER_DAY = 86_400_000_000
 # Years whose times are counted: times in a schema are at most 285 years apart.
@@ -66,17 +68,17 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BinEdges:
-    """Bins of a numeric column, left-closed: [edges[i], edges[i + 1])."""
+    """Bins of a numeric column. Bin i is left-closed: [edges[i], edges[i + 1])."""
 
     edges: npt.NDArray[Any]
-    """(bins + 1,), strictly increasing: float64 numbers, int64 integers, days or
-    microseconds since 1970."""
+    """(bins + 1,), strictly increasing. Numbers are float64; integers, days since 1970
+    and microseconds since 1970 are int64."""
     is_clamped: bool
-    """Whether values beyond both ends count in the outermost bins; else they count
-    nowhere."""
+    """Whether values below the first edge or above the last count in the outermost
+    bins; else they count nowhere."""
     zero_bin: int | None = None
-    """Index of the bin of zero; None for times, and for the second look. No search for
-    bounds crosses it without evidence."""
+    """Index of the bin that holds zero; None for times, and in the second look. A
+    search for bounds does not cross it without evidence."""
 
     @property
     def size(self) -> int:
@@ -110,16 +112,23 @@ class BinEdges:
         return np.bincount(counted_bins, minlength=self.size).astype(np.int64)
 
     def divide_evenly(self, first: int, last: int, cells: int = FINE) -> BinEdges:
-        """Divides some neighbouring bins into even cells.
+        """Divides a range of neighbouring bins into cells of even width.
 
         Args:
-            first: Index of the first bin.
-            last: Index of the last bin.
-            cells: How many cells, at most `FINE`. Integers may have fewer, as cells
-                have integer edges.
+            first: Index of the first bin of the range.
+            last: Index of the last bin of the range, included.
+            cells: Number of cells, at most `FINE`. Integers may get fewer cells: edges
+                are rounded down to integers, and each is taken once.
 
         Returns:
-            The cells; values outside of them count nowhere.
+            The cells. Values outside of them count nowhere.
+
+        Examples:
+            >>> import numpy as np
+            >>> from noisegate.gate.discovery.exact_counts import BinEdges
+            >>> bins = BinEdges(edges=np.array([0, 1, 4, 16]), is_clamped=True)
+            >>> bins.divide_evenly(1, 2, cells=5).edges
+            array([ 1,  4,  7, 10, 13, 16])
         """
         low = self.edges[first]
         high = self.edges[last + 1]
@@ -132,10 +141,16 @@ class BinEdges:
         return BinEdges(edges=np.array(edges, dtype=np.int64), is_clamped=False)
 
     def around_zero(self) -> BinEdges:
-        """Returns at most `FINE` bins on both sides of zero.
+        """Returns wide bins for a second look at a column that may hold only zeros.
 
-        Each is four powers of two wide; the one in the middle has zero. Values beyond
-        count in the outermost bins.
+        Their edges are every fourth power of two, with both signs, so that one bin in
+        the middle holds zero, and other values are seen by their rough magnitude.
+        Values beyond the outermost edges count in the outermost bins.
+
+        Returns:
+            For integers 27 bins with edges up to 2⁵², in int64; for decimal numbers 31
+            bins with edges from 2⁻²⁴ to 2³⁶. Both are within the `FINE` that are
+            planned.
         """
         if self.edges.dtype == np.int64:
             exponents = np.arange(
@@ -144,8 +159,8 @@ class BinEdges:
             return BinEdges(edges=_integer_edges(2**exponents), is_clamped=True)
         powers = np.exp2(
             np.arange(
-                _MIN_EXPONENT_BESIDE_ZERO,
-                _MAX_EXPONENT_BESIDE_ZERO + 1,
+                _MIN_EXPONENT_AROUND_ZERO,
+                _MAX_EXPONENT_AROUND_ZERO + 1,
                 _EXPONENTS_PER_BIN,
             )
         )
@@ -153,14 +168,23 @@ class BinEdges:
 
 
 def _integer_edges(powers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns edges that treat an integer and its negative alike.
+    """Returns edges of integer bins that treat a number and its negative alike.
+
+    Bins are left-closed. So the mirror image of the bin [p, q), whose integers are p to
+    q − 1, has the integers 1 − q to −p, and is [1 − q, 1 − p).
 
     Args:
-        powers: Positive edges, ascending, from 1 on.
+        powers: Positive edges, ascending; the first one is 1.
 
     Returns:
-        With each edge p also 1 − p: as bins are left-closed, [p, …) is then mirrored by
-        […, 1 − p), whose largest integer is −p. Zero has the bin [0, 1).
+        The edges p, and before them 1 − p for each. The bin in the middle is [0, 1),
+        which holds zero alone.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.gate.discovery.exact_counts import _integer_edges
+        >>> _integer_edges(np.array([1, 2, 4]))
+        array([-3, -1,  0,  1,  2,  4])
     """
     return np.concatenate([1 - powers[::-1], powers])
 
@@ -173,7 +197,9 @@ def bin_edges(kind: str) -> BinEdges:
         kind: Kind of the column, see `partial.KINDS`.
 
     Returns:
-        Powers of two on both sides of zero; for days and times, decades.
+        For numbers, bins between powers of two on both sides of zero: of integers up
+        to 2⁵², of decimal numbers from 2⁻¹²⁸ to 2¹²⁸. For days and times, decades.
+        Values beyond count in the outermost bins.
     """
     if kind == Continuous.kind:
         powers = np.exp2(np.arange(_MIN_EXPONENT, _MAX_EXPONENT + 1))
@@ -209,28 +235,36 @@ def _first_day(year: int) -> int:
 
 @dataclass(frozen=True)
 class HashPartition:
-    """The levels whose hash ends in the last `bits` bits of `ending`.
+    """The levels of a column whose hash has certain last bits.
 
-    All levels by default, as every hash ends in no bits.
+    A level is a distinct text. Where a column has more levels than fit into memory,
+    each pass over the records counts those of one partition.
+
+    Attributes:
+        bits: How many of the last bits of the hash decide; 0 for all levels.
+        ending: The value of these bits.
     """
 
     bits: int = 0
-    """How many bits of the hash decide."""
     ending: int = 0
-    """These bits, as an integer."""
 
     def contains(self, level: str) -> bool:
         """Returns whether a level is in the partition.
 
-        Python's hashes differ between processes, so all passes are of one process.
+        Python's hash of a text differs between processes. So all passes over the
+        records must be made by one process.
+
+        Args:
+            level: The text.
         """
         return hash(level) & ((1 << self.bits) - 1) == self.ending
 
     def halves(self) -> tuple[HashPartition, HashPartition]:
-        """Splits the partition by one more bit.
+        """Splits the partition by one more bit of the hash.
 
         Returns:
-            Two partitions without a level in common, which together are this one.
+            Two partitions without a level in common, which together have all levels of
+            this one.
         """
         bits = self.bits + 1
         return (
@@ -240,15 +274,18 @@ class HashPartition:
 
 
 class LevelCounter:
-    """Counts the levels of one column in one pass over the data.
+    """Counts the levels of one column of text in one pass over the records.
+
+    A level is a distinct text. There may be as many as records, so only a limited
+    number is held in memory: whenever there are more, half of the partition that is
+    counted is deferred, which means that it is left to another pass.
 
     Args:
-        partition: The levels to be counted.
-        limit: How many levels are held in memory; where there are more, partitions are
-            deferred.
+        partition: The levels to be counted in this pass.
+        limit: How many levels are held in memory at most.
 
     Attributes:
-        deferred: Partitions that are left to other passes.
+        deferred: Partitions whose levels this pass has not counted.
     """
 
     def __init__(self, partition: HashPartition, limit: int = LEVELS_HELD) -> None:
@@ -258,12 +295,14 @@ class LevelCounter:
         self.deferred: list[HashPartition] = []
 
     def count_texts(self, texts: pa.Array) -> None:
-        """Counts the levels of some records, but for too long and invisible ones.
+        """Adds the texts of some records to the counts of their levels.
 
-        Where there are more levels than are held, partitions are deferred at once.
+        Texts that no schema could list are left out: those of more than
+        `MAX_LEVEL_LENGTH` characters, or with an invisible character. If there are more
+        levels than the limit then, halves of the partition are deferred.
 
         Args:
-            texts: A text of each record, without nulls.
+            texts: The text of each record that has one, without nulls.
         """
         is_short = pc.less_equal(pc.utf8_length(texts), MAX_LEVEL_LENGTH)
         short_texts = texts if pc.all(is_short).as_py() else pc.filter(texts, is_short)
@@ -277,7 +316,7 @@ class LevelCounter:
             self._defer_half()
 
     def _defer_half(self) -> None:
-        """Leaves half of the partition, with its counts so far, to another pass."""
+        """Leaves half of the partition to another pass, and drops its counts so far."""
         self._partition, other_half = self._partition.halves()
         self.deferred.append(other_half)
         self._counts = Counter(
@@ -289,11 +328,11 @@ class LevelCounter:
         )
 
     def counted_levels(self) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """Returns the levels that were counted, in any order, with their counts.
+        """Returns the levels that this pass has counted, in any order; private.
 
         Returns:
-            Levels of the partition less those deferred, and how many records have each,
-            (levels,).
+            The levels of the partition, without those deferred; and the number of
+            records with each, (levels,).
         """
         levels = list(self._counts)
         counts = np.fromiter(
@@ -304,17 +343,18 @@ class LevelCounter:
 
 @dataclass(kw_only=True)
 class ExactCounts:
-    """Exact counts of one pass, by column; private.
+    """Exact counts of one pass over the records, by column; private.
 
-    A record adds one to at most one bin, level or missing count of each column.
+    In each column, a record adds 1 to at most one count: a bin, a level, or the number
+    of records without a value. The sensitivity relies on this.
     """
 
     bins: dict[str, npt.NDArray[np.int64]]
-    """Counts of the bins of each numeric column that was counted, (bins,)."""
+    """Counts of each numeric column, (bins,)."""
     levels: dict[str, LevelCounter]
-    """Levels of each column of text that was counted."""
+    """Counts of the levels of each column of text."""
     missing: dict[str, int]
-    """Number of records without a value, of each column that was counted."""
+    """Number of records without a value in each column."""
     records: int = 0
     """Number of records."""
 
@@ -326,20 +366,24 @@ def read_counts(
     partitions: Mapping[str, HashPartition],
     progress: Progress | None = None,
 ) -> ExactCounts:
-    """Counts bins and levels in one pass over the records.
+    """Counts records by bin and level, in one pass over them.
 
     Args:
         table: The private records.
-        partial_schema: What is public of the columns.
-        edges: Bins of the numeric columns to be counted, by column.
-        partitions: Levels of the columns of text to be counted, by column.
+        partial_schema: Public facts about the columns: names and kinds.
+        edges: Bins of each numeric column that is counted in this pass, by column.
+        partitions: Levels to count of each column of text that is counted in this pass,
+            by column.
         progress: Called with the number of records read so far.
+
+    Returns:
+        The exact counts of these columns; private.
 
     Raises:
         DataError: if a cell is not of its column's kind, there are no records, or too
             many for 64 bits.
     """
-    counted_gaps = tuple(
+    counted_columns = tuple(
         gap
         for gap in partial_schema.gaps
         if gap.name in edges or gap.name in partitions
@@ -353,9 +397,9 @@ def read_counts(
             name: LevelCounter(partition, levels_per_column)
             for name, partition in partitions.items()
         },
-        missing={gap.name: 0 for gap in counted_gaps},
+        missing={gap.name: 0 for gap in counted_columns},
     )
-    for batch in table.batches(counted_gaps, partial_schema.missing_values):
+    for batch in table.batches(counted_columns, partial_schema.missing_values):
         for name, (values, missing_count) in batch.items():
             counts.missing[name] += missing_count
             if name in edges:

@@ -1,17 +1,19 @@
 """What a discovery has found: from noisy counts to a schema file.
 
-Everything here is made of released values (G-08). Of a numeric column::
+Everything here is computed from released values (G-08). For a numeric column, records
+are counted twice, in bins of public edges::
 
-    first look: noisy counts of powers of two or decades
-        ──► `find_occupied_bins`  which stand out of the noise, alone or together
-        ──► `choose_cells`        even cells within these
+    first look: noisy counts of bins between powers of two, or decades
+        ──► `find_occupied_bins`  bins that stand out of the noise, alone or in a row
+        ──► `choose_cells`        bins of even width within these, the cells
     second look: noisy counts of the cells
-        ──► `find_bounds`         ends that hold next to nothing are cut off
-        ──► `round_bounds`        outwards, to round numbers, days or years
-        ──► `column_from_bounds`  the column, with a note
+        ──► `find_bounds`         cells at the ends that hold next to nothing are cut
+        off ──► `round_bounds`        outwards, to round numbers, days or years ──►
+        `column_from_bounds`  the column of the schema, with a note
 
-Of a column of text, `column_from_levels` makes the column of the levels above the
-threshold. `schema_text` writes the file, with a note on each column.
+For a column of text, `column_from_levels` builds a column with the levels (distinct
+texts) whose noisy count is above a threshold. `schema_text` writes the file, with a
+note on each column.
 """
 
 import json
@@ -42,50 +44,53 @@ from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.values import Categorical
 
 Counts: TypeAlias = npt.NDArray[np.float64]
-"""Noisy counts in records, (bins,)."""
+"""Noisy numbers of records, (bins,)."""
 
 _EPOCH = datetime(1970, 1, 1)
 # Probability that any empty bin, or row of empty bins, is taken for an occupied one.
 # `test_empty_cells_are_hardly_ever_taken_for_occupied` counts how often.
 _FALSE_ALARM_PROBABILITY = 1e-3
-# Numbers of neighbouring bins whose counts are looked at together. Records that are
-# spread evenly over n bins stand out √n times higher in a row of n than in one bin.
+# A row is some neighbouring bins whose counts are added up; these are the lengths of
+# rows. If records are spread evenly over n bins, the sum of the row is √n times as many
+# standard deviations of its noise as the count of one bin.
 _ROW_LENGTHS = (1, 2, 4, 8)
-# Bins at the ends of rows that stand out together are cut off below this count, in
+# Bins at the ends of an occupied row are cut off if their count is below this, in
 # standard deviations of the noise. An empty bin is below it five times out of six.
 _MIN_END_HEIGHT = 1.0
-# Bins beside what stands out are taken in above this count, in the same unit. An empty
-# bin is above it once in 44 times, and makes the second look coarser by a bin.
+# Bins beside occupied ones are taken for occupied if their count is above this, in
+# standard deviations of the noise. An empty bin is above it once in 44 times, and makes
+# the second look coarser by a bin.
 _MIN_NEIGHBOUR_HEIGHT = 2.0
-# More bins than this from one occupied row to the next are told to the reader: numbers
-# a thousand times apart, where a bin is a power of two, or a century.
+# A gap of more bins than this between occupied rows is reported: its ends are a
+# thousand times apart, where bins are powers of two, or a century, where bins are
+# decades.
 _WIDE_GAP = 10
-# Numbers of cells of the second look, each for more records than so many standard
-# deviations of the noise. So a cell has about 4 to 6 of them on average, or more, but
-# for the fewest cells: above the noise, which is what `cut_sparse_ends` needs.
+# Number of cells of the second look, if there are more records than so many standard
+# deviations of the noise: 32 cells above 200, 16 above 60, else 8. So a cell has at
+# least about 4 standard deviations of the noise on average, but for the fewest cells.
 _CELLS_BY_RECORDS = ((200, FINE), (60, FINE // 2))
 _MIN_CELLS = FINE // 4
-# To halve the width of bounds, this part of the records may be cut off. Their values
-# are moved to the nearer bound, so it is small.
+# This part of the records may be cut off if that halves the width of the bounds. Their
+# values are moved to the nearer bound, so it is small.
 _CUT_FRACTION = 0.02
-# What is cut off is taken to hold so many standard deviations of noise more. So cells
-# are not cut off only because their noise is negative.
+# Cells are taken to hold so many standard deviations of the noise more than they seem
+# to, so that they are not cut off only because their noise is negative.
 _CUT_DOUBT = 0.5
-# A bound becomes zero if it is away from zero by at most this part of the other bound.
-# Many quantities begin at zero, and bounds from 0 on are at most 1/(1 - 0.25), a third,
-# wider than those without.
+# A bound becomes zero if its distance from zero is at most this part of the other
+# bound. Many quantities begin at zero, and bounds are widened by a third at most, 1/(1
+# - 0.25) - 1.
 _MAX_SNAPPED_FRACTION = 0.25
-# A bound that is on the other side of zero by at most this is none: it is the edge of
-# the bin of zero, at ±2⁻¹²⁸, or that of a cell beside it.
+# A bound that is on the other side of zero by at most this becomes zero: it is the edge
+# of the bin of zero, at ±2⁻¹²⁸, or of a cell beside it, and no value.
 _MAX_BEYOND_ZERO = 2.0**-100
 # Bounds are rounded outwards to a power of ten that fits so often between them. So
 # rounding adds at most a tenth of the width at either end.
 _ROUNDING_PARTS = 10
-# Noise is taken into account by so many of its standard deviations: more than that, in
-# one direction, noise alone reaches with probability 2.3 %.
+# A difference of so many standard deviations may be noise: noise alone reaches it, in
+# one direction, with probability 2.3 %.
 _NOISE_MARGIN_STDS = 2
-# A column is doubtful if the second look has less than this part of the records that
-# the first look has: most of them lie beyond the bounds.
+# A column is doubtful if the second look counts less than this part of the records that
+# the first look counted: then most of them lie beyond the bounds.
 _MIN_COVERED_FRACTION = 0.5
 # Bounds of days and times further apart are rounded to years. Both ends together get
 # less than two years more by that, so less than they are apart.
@@ -95,9 +100,9 @@ _LONG = timedelta(days=730)
 def noise_threshold(std: float, bin_count: int) -> float:
     """Returns the noisy count above which a bin is taken to hold records.
 
-    Any of so many empty bins, or of their rows of neighbours, passes it with
-    probability below 1/1000, by the union bound: each is one of several tests, and has
-    1/1000 divided by their number.
+    Bins are tested one by one, and in rows of 2, 4 and 8 neighbours. If all bins are
+    empty, noise alone makes any of these tests succeed with probability below 1/1000:
+    by the union bound, each test may with 1/1000 divided by their number.
 
     Args:
         std: Standard deviation of the noise.
@@ -112,33 +117,34 @@ def noise_threshold(std: float, bin_count: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class OccupiedBins:
-    """Bins of a first look that are taken to hold records."""
+    """The range of bins of a first look that is taken to hold the records."""
 
     first: int
-    """Index of the first of them."""
+    """Index of the first bin."""
     last: int
-    """Index of the last of them."""
+    """Index of the last bin, included."""
     gap: tuple[int, int] | None = None
-    """Indices of the occupied bins on both sides of a wide empty gap, if there is
-    one."""
+    """If there is a wide gap of empty bins in the range, the indices of the occupied
+    bins on both sides of it."""
 
 
 def find_occupied_bins(
-    noisy: Counts, std: float, zero_bin: int | None
+    bin_counts: Counts, std: float, zero_bin: int | None
 ) -> OccupiedBins | None:
-    """Finds the bins of a first look that hold records.
+    """Finds the range of bins of a first look that holds the records.
 
-    Beside rows of bins that stand out of the noise, neighbours are taken in while they
-    are above two standard deviations, but not across the bin of zero: one bin too many
-    makes the second look coarser, one too few cuts off a tail.
+    The range has all bins that stand out of the noise, alone or in rows. It is extended
+    by neighbours with more than two standard deviations of the noise, but not across
+    the bin of zero. One bin too many makes the second look coarser; one too few cuts
+    off a tail.
 
     Args:
-        noisy: Noisy counts, (bins,).
+        bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise, in records.
         zero_bin: Index of the bin of zero; None for times.
 
     Returns:
-        The bins; None if nothing stands out.
+        The range; None if no bin stands out.
 
     Examples:
         >>> import numpy as np
@@ -148,21 +154,25 @@ def find_occupied_bins(
         >>> bins.first, bins.last  # 2.5 is taken in as a tail, 1.9 is not
         (2, 4)
     """
-    rows = sorted(_rows_standing_out(noisy, std))
+    rows = sorted(_rows_standing_out(bin_counts, std))
     if not rows:
         return None
-    first, last = _adjusted_ends(rows, noisy, std, zero_bin)
+    first, last = _adjusted_ends(rows, bin_counts, std, zero_bin)
     return OccupiedBins(first=first, last=last, gap=_wide_gap(rows, zero_bin))
 
 
 def _adjusted_ends(
-    rows: list[tuple[int, int]], noisy: Counts, std: float, zero_bin: int | None
+    rows: list[tuple[int, int]], bin_counts: Counts, std: float, zero_bin: int | None
 ) -> tuple[int, int]:
-    """Moves the ends of what stands out, first inwards, then outwards.
+    """Finds the ends of the range of bins that holds records.
+
+    The range begins as all from the first to the last row of bins that stands out. Its
+    ends are moved inwards over bins of such a row that seem empty, as only the row as a
+    whole stands out; and then outwards over neighbours that seem to hold a tail.
 
     Args:
-        rows: First and last bin of each row that stands out, ascending.
-        noisy: Noisy counts, (bins,).
+        rows: First and last bin of each row that stands out of the noise, ascending.
+        bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise.
         zero_bin: Index of the bin of zero; None for times.
 
@@ -171,20 +181,18 @@ def _adjusted_ends(
     """
     first, end_of_first_row = rows[0]
     start_of_last_row, last = rows[-1]
-    # Inwards: a row stands out as a whole, and its ends may be empty. One bin of it is
-    # always left.
+    # Inwards, but at least one bin of the row is left.
     min_end = _MIN_END_HEIGHT * std
-    while first < end_of_first_row and noisy[first] < min_end:
+    while first < end_of_first_row and bin_counts[first] < min_end:
         first += 1
-    while last > start_of_last_row and noisy[last] < min_end:
+    while last > start_of_last_row and bin_counts[last] < min_end:
         last -= 1
-    # Outwards: a tail may be too thin to stand out. At the bin of zero it ends, since
-    # one bin beyond, numbers have the other sign.
+    # Outwards, but not across the bin of zero: beyond it, numbers have the other sign.
     min_neighbour = _MIN_NEIGHBOUR_HEIGHT * std
-    while first > 0 and first != zero_bin and noisy[first - 1] > min_neighbour:
+    while first > 0 and first != zero_bin and bin_counts[first - 1] > min_neighbour:
         first -= 1
-    last_bin = len(noisy) - 1
-    while last < last_bin and last != zero_bin and noisy[last + 1] > min_neighbour:
+    last_bin = len(bin_counts) - 1
+    while last < last_bin and last != zero_bin and bin_counts[last + 1] > min_neighbour:
         last += 1
     return first, last
 
@@ -192,17 +200,19 @@ def _adjusted_ends(
 def _wide_gap(
     rows: list[tuple[int, int]], zero_bin: int | None
 ) -> tuple[int, int] | None:
-    """Returns the bins on both sides of the widest gap between rows, if it is wide.
+    """Finds the widest gap between rows of occupied bins, if it is wide.
+
+    A gap hints at a code for a missing value, such as 9999. A gap beside zero does not:
+    many columns have zeros and large numbers.
 
     Args:
-        rows: First and last bin of each row that stands out, ascending.
+        rows: First and last bin of each row that stands out of the noise, ascending.
         zero_bin: Index of the bin of zero; None for times.
 
     Returns:
-        The last bin of one row and the first of the next; None if they are at most
-        `_WIDE_GAP` bins apart everywhere.
+        The occupied bins on both sides of the gap; None if no gap is wider than
+        `_WIDE_GAP` bins.
     """
-    # A gap beside zero tells nothing: many columns have zeros and large numbers.
     gaps = [
         (left[1], right[0])
         for left, right in pairwise(rows)
@@ -213,35 +223,36 @@ def _wide_gap(
     return widest if is_wide else None
 
 
-def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
-    """Finds the shortest rows of neighbouring bins whose counts stand out together.
+def _rows_standing_out(bin_counts: Counts, std: float) -> list[tuple[int, int]]:
+    """Finds rows of neighbouring bins whose counts together stand out of the noise.
 
-    A row is passed over if a shorter or higher one has a bin of it already.
+    Rows of 1, 2, 4 and 8 bins are tried, the shortest first, and of one length the
+    highest first. A row that has a bin in common with one found before is passed over.
 
     Example, with noise of standard deviation 1 and a threshold of 4.5: bins of 3, 3, 3
     and 3 records stand out together, since their sum is 12 and the standard deviation
     of its noise is √4 = 2. None of them does alone, nor do two, by 6 / √2 = 4.2.
 
     Args:
-        noisy: Noisy counts, (bins,).
+        bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise.
 
     Returns:
         First and last bin of each row, shortest rows first. No two have a bin in
         common.
     """
-    min_height = noise_threshold(1.0, len(noisy))
-    # sums[j] - sums[i] is the sum of the bins from i to j - 1.
-    sums = np.concatenate([[0.0], np.cumsum(noisy)])
-    is_taken = np.zeros(len(noisy), dtype=np.bool_)
+    min_height = noise_threshold(1.0, len(bin_counts))
+    # cumulative[j] - cumulative[i] is the sum of the bins from i to j - 1.
+    cumulative = np.concatenate([[0.0], np.cumsum(bin_counts)])
+    is_taken = np.zeros(len(bin_counts), dtype=np.bool_)
     rows: list[tuple[int, int]] = []
     for length in _ROW_LENGTHS:
-        if length > len(noisy):
+        if length > len(bin_counts):
             continue
         # Sum of each row, in standard deviations of its noise.
-        heights = (sums[length:] - sums[:-length]) / (std * math.sqrt(length))
+        row_sums = cumulative[length:] - cumulative[:-length]
+        heights = row_sums / (std * math.sqrt(length))
         starts = np.flatnonzero(heights > min_height).tolist()
-        # Highest first, so that of rows that overlap the highest is taken.
         for start in sorted(starts, key=lambda start: -heights[start]):
             end = start + length
             if not is_taken[start:end].any():
@@ -251,106 +262,121 @@ def _rows_standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
 
 
 def choose_cells(
-    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts, std: float
+    bins: BinEdges, occupied_bins: OccupiedBins, bin_counts: Counts, std: float
 ) -> BinEdges:
-    """Chooses the cells of the second look.
+    """Chooses the cells of the second look at a column.
 
     Args:
-        coarse: Bins of the first look.
-        occupied_bins: Which of them hold records.
-        noisy: Their noisy counts, (bins,).
-        std: Standard deviation of the noise, in records.
+        bins: Bins of the first look.
+        occupied_bins: The range of these bins that holds records.
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
+        std: Standard deviation of the noise on each count, in records.
 
     Returns:
-        Even cells within the occupied bins, the fewer the more noise there is; wide
-        ones around zero if nothing but zero stands out.
+        Cells of even width within the range, fewer if there is more noise. If only the
+        bin of zero is occupied, wide cells on both sides of zero.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
-        return coarse.around_zero()
-    height = _record_count(coarse, occupied_bins, noisy) / std
-    cells = next(
-        (cells for min_height, cells in _CELLS_BY_RECORDS if height > min_height),
+    if occupied_bins.first == occupied_bins.last == bins.zero_bin:
+        return bins.around_zero()
+    record_height = _record_count(bins, occupied_bins, bin_counts) / std
+    cell_count = next(
+        (
+            cell_count
+            for min_height, cell_count in _CELLS_BY_RECORDS
+            if record_height > min_height
+        ),
         _MIN_CELLS,
     )
-    return coarse.divide_evenly(occupied_bins.first, occupied_bins.last, cells)
+    return bins.divide_evenly(occupied_bins.first, occupied_bins.last, cell_count)
 
 
 def _record_count(
-    coarse: BinEdges, occupied_bins: OccupiedBins, noisy: Counts
+    bins: BinEdges, occupied_bins: OccupiedBins, bin_counts: Counts
 ) -> float:
-    """Estimates how many records are in the occupied bins, those of zero apart.
+    """Estimates the number of records in the occupied bins, without the bin of zero.
 
     Args:
-        coarse: Bins of the first look.
-        occupied_bins: Which of them hold records.
-        noisy: Their noisy counts, (bins,).
+        bins: Bins of the first look.
+        occupied_bins: The range of these bins that holds records.
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
+
+    Returns:
+        The number of records, at least 0.
     """
-    inside = noisy[occupied_bins.first : occupied_bins.last + 1].sum()
+    inside = bin_counts[occupied_bins.first : occupied_bins.last + 1].sum()
     has_zero = (
-        coarse.zero_bin is not None
-        and occupied_bins.first <= coarse.zero_bin <= occupied_bins.last
+        bins.zero_bin is not None
+        and occupied_bins.first <= bins.zero_bin <= occupied_bins.last
     )
-    zeros = noisy[coarse.zero_bin] if has_zero else 0.0
+    zeros = bin_counts[bins.zero_bin] if has_zero else 0.0
     return float(max(inside - zeros, 0.0))
 
 
 def find_bounds(
-    coarse: BinEdges,
+    bins: BinEdges,
     occupied_bins: OccupiedBins,
-    noisy: Counts,
-    fine: BinEdges,
-    cells: Counts,
+    bin_counts: Counts,
+    cells: BinEdges,
+    cell_counts: Counts,
     std: float,
 ) -> tuple[Any, Any] | None:
-    """Finds the bounds of a column in both looks.
+    """Finds the bounds of a numeric column from the counts of both looks.
+
+    Usually the bounds are those of the cells, without cells at both ends that hold next
+    to nothing. If the first look saw only zeros, the cells lie around zero, and the
+    bounds are those of the cells that stand out of the noise.
 
     Args:
-        coarse: Bins of the first look.
-        occupied_bins: Which of them hold records.
-        noisy: Their noisy counts, (bins,).
-        fine: Cells of the second look.
-        cells: Their noisy counts, (cells,).
+        bins: Bins of the first look.
+        occupied_bins: The range of these bins that holds records.
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
+        cells: Cells of the second look.
+        cell_counts: Noisy counts of the cells, (cells,).
         std: Standard deviation of the noise on each count, in records.
 
     Returns:
-        Lower and upper bound, in the unit of the edges; None if there are zeros alone.
+        Lower and upper bound, in the unit of the edges; None if no value but zero
+        stands out.
     """
-    if occupied_bins.first == occupied_bins.last == coarse.zero_bin:
-        # As many cells lie on either side of that of zero.
-        middle = fine.size // 2
-        is_high = cells > noise_threshold(std, fine.size)
+    if occupied_bins.first == occupied_bins.last == bins.zero_bin:
+        # The cell of zero is the middle one.
+        middle = cells.size // 2
+        is_high = cell_counts > noise_threshold(std, cells.size)
         occupied_cells = [middle, *np.flatnonzero(is_high).tolist()]
         first = min(occupied_cells)
         last = max(occupied_cells)
-        low, high = bin_bounds(fine, first, last)
+        low, high = bin_bounds(cells, first, last)
         lower = 0 if first == middle else low
         upper = 0 if last == middle else high
         return None if (lower, upper) == (0, 0) else (lower, upper)
-    # At least the noise: a count near zero would make every cut too expensive, and at
-    # zero there is no fraction of it.
-    records = max(_record_count(coarse, occupied_bins, noisy), std)
-    first, last = cut_sparse_ends(cells, std, records)
-    return bin_bounds(fine, first, last)
+    # At least the noise: with hardly any records no cell would be cut off, and with
+    # none `cut_sparse_ends` would divide by zero.
+    records = max(_record_count(bins, occupied_bins, bin_counts), std)
+    first, last = cut_sparse_ends(cell_counts, std, records)
+    return bin_bounds(cells, first, last)
 
 
-def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int]:
+def cut_sparse_ends(cell_counts: Counts, std: float, records: float) -> tuple[int, int]:
     """Cuts off cells at both ends of a second look that hold next to nothing.
 
-    The cuts are those with the least
+    A cut is a number of cells at one end. Of all pairs of cuts, that with the smallest
+    loss is chosen, and of equal ones the first. The loss weighs the width that is left
+    against the records that are lost,
 
-        log₂(width) + (records cut off + half a standard deviation) / (2 % of all),
+        log₂(cells left) + (records cut off + doubt) / (2 % of all records),
 
-    so halving the width is worth 2 % of the records. All pairs of cuts are compared, of
-    equal ones the first. `test_bounds_cover_nearly_all_values_and_are_not_far_off`
-    watches over the two constants.
+    so that halving the width is worth 2 % of the records. The doubt is half a standard
+    deviation of the noise on the records cut off at each end.
+    `test_bounds_cover_nearly_all_values_and_are_not_far_off` notices if the two
+    constants change too much.
 
     Args:
-        noisy: Noisy counts of the cells, (cells,).
+        cell_counts: Noisy counts of the cells, (cells,).
         std: Standard deviation of their noise, in records.
         records: About how many records there are.
 
     Returns:
-        First and last cell that are left, at least one.
+        Indices of the first and the last cell that are left; at least one is.
 
     Examples:
         >>> import numpy as np
@@ -359,11 +385,11 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
         >>> cut_sparse_ends(cells, 5.0, 1000.0)
         (2, 3)
     """
-    size = len(noisy)
-    cuts = np.arange(size + 1)  # numbers of cells cut off, at either end
-    # Noise may make a sum negative. It counts as zero, so that no cut is rewarded.
-    left_records = np.maximum(np.append(0.0, np.cumsum(noisy)), 0.0)
-    right_records = np.maximum(np.append(0.0, np.cumsum(noisy[::-1])), 0.0)
+    size = len(cell_counts)
+    cuts = np.arange(size + 1)  # numbers of cells cut off at one end
+    # Noise may make a sum negative. It counts as zero, so that no cut gains by noise.
+    left_records = np.maximum(np.append(0.0, np.cumsum(cell_counts)), 0.0)
+    right_records = np.maximum(np.append(0.0, np.cumsum(cell_counts[::-1])), 0.0)
     # The noise of n cells together is √n times that of one.
     doubt = _CUT_DOUBT * std * np.sqrt(cuts)
     # For each pair of cuts, (left, right):
@@ -376,22 +402,24 @@ def cut_sparse_ends(noisy: Counts, std: float, records: float) -> tuple[int, int
 
 
 def bin_bounds(bins: BinEdges, first: int, last: int) -> tuple[Any, Any]:
-    """Returns the bounds of some neighbouring bins.
+    """Returns the bounds of a range of bins, both included, as a schema has them.
+
+    Bins do not include their upper edge, but a schema includes its upper bound. So for
+    integers, days and microseconds the upper bound is the last one in the last bin.
 
     Args:
         bins: All bins.
-        first: Index of the first bin.
-        last: Index of the last bin.
+        first: Index of the first bin of the range.
+        last: Index of the last bin of the range.
 
     Returns:
-        Lower and upper bound, both included, as a schema has them: of integers, days
-        and microseconds, the last one in the last bin.
+        Lower and upper bound, which differ.
     """
     low = bins.edges[first]
     high = bins.edges[last + 1]
     if bins.edges.dtype != np.int64:
         return float(low), float(high)
-    # A schema wants two different bounds, also where the bins are one integer wide.
+    # The bounds of a schema must differ, also where the range has a single integer.
     return int(low), max(int(high) - 1, int(low) + 1)
 
 
@@ -400,9 +428,9 @@ def round_bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
 
     Args:
         kind: Kind of the column, see `partial.KINDS`.
-        low: Lower bound: a float, or an integer number of units of the column (days or
-            microseconds since 1970).
-        high: Upper bound.
+        low: Lower bound: a number, or for days and times an integer number of days or
+            microseconds since 1970.
+        high: Upper bound, likewise.
 
     Returns:
         Bounds as a schema has them: numbers, dates or times. Numbers near zero become
@@ -437,18 +465,19 @@ def round_bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
 def _rounded_numbers(low: Any, high: Any, *, integers: bool) -> tuple[Any, Any]:
     """Moves a bound near zero to zero, and rounds both bounds outwards.
 
-    What a change must keep: the bounds differ, and lie around those that are given, but
-    for `_MAX_BEYOND_ZERO`. `test_bounds_are_rounded_outwards_and_to_zero` and
-    `test_bins_next_to_zero_that_noise_alone_found_have_bounds` watch over this.
+    What a change must keep: the returned bounds differ, and enclose `low` and `high` up
+    to `_MAX_BEYOND_ZERO`. `test_bounds_are_rounded_outwards_and_to_zero` and
+    `test_bins_next_to_zero_that_noise_alone_found_have_bounds` notice if they do not.
 
     Args:
-        low: Lower bound, below `high`: of integers a Python integer, else a float.
+        low: Lower bound, below `high`: a Python integer for a column of integers, else
+            a float.
         high: Upper bound, of the same type.
-        integers: Whether the column has integers alone.
+        integers: Whether it is a column of integers.
 
     Returns:
-        Lower and upper bound, two integers or two floats. Integers too far apart for a
-        schema once they are rounded are returned without rounding.
+        Lower and upper bound, two integers or two floats. Integers that would be too
+        far apart for a schema after rounding are not rounded.
 
     Examples:
         >>> from noisegate.gate.discovery.findings import _rounded_numbers
@@ -463,39 +492,39 @@ def _rounded_numbers(low: Any, high: Any, *, integers: bool) -> tuple[Any, Any]:
     # Only below a positive upper bound: two tiny negative bounds would change places.
     lower = 0 if high > 0 and low_is_near_zero else low
     high_is_near_zero = _MAX_SNAPPED_FRACTION * lower <= high <= _MAX_BEYOND_ZERO
-    # The mirror image: only above a negative lower bound. So it is never both bounds
-    # that become zero.
+    # The mirror image: only above a negative lower bound. So never both bounds become
+    # zero.
     upper = 0 if lower < 0 and high_is_near_zero else high
     first, last = rounded_bounds(
         lower, upper, parts=_ROUNDING_PARTS, smallest=1.0 if integers else 0.0
     )
     if not integers:
         return first, last
-    # A schema has at most so many steps between bounds. Bounds that are not rounded
-    # keep to that, as no integers beyond ±2⁵² are counted.
+    # A schema allows at most so many steps between its bounds. Without rounding there
+    # are no more, as no integers beyond ±2⁵² are counted.
     if last - first > MAX_STEPS:
         return lower, upper
-    # Whole already, since they are multiples of 1 or more; only their type changes.
+    # Multiples of 1 or more, so they are whole already; only their type changes.
     return int(first), int(last)
 
 
 OTHER = "other"
-"""The level that stands for all that did not reach the threshold."""
-# A larger part of the records than this with a level that was merged is a doubt: what
-# is learnt of them is one level for all.
+"""The level into which all levels below the threshold are merged."""
+# If more than this part of the records have merged levels, the column is doubtful: of
+# all of them, only that one level is learnt.
 _MUCH_MERGED = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a discovery has found of one column."""
+    """What a discovery has found of one column, from noisy counts alone."""
 
     column: Column | None
-    """The column; None if nothing stood out of the noise."""
+    """The column for the schema; None if nothing stood out of the noise."""
     note: str
-    """A note for whoever reads the schema file; it says the doubt too."""
+    """A comment for readers of the schema file. It begins with the doubt, if any."""
     doubt: str = ""
-    """What is to be looked at before the column is used."""
+    """What should be checked before the column is used; empty for nothing."""
 
 
 def column_from_bounds(
@@ -506,15 +535,18 @@ def column_from_bounds(
     *,
     doubt: str = "",
 ) -> Finding:
-    """Makes a column of the bounds that were found.
+    """Builds a numeric column of the schema from estimated bounds.
 
     Args:
-        gap: The column, of which bounds are wanted.
+        gap: The column whose bounds were estimated.
         bounds: Lower and upper bound, as `find_bounds` returns them; None if nothing
-            but zero stood out.
+            but zero stood out of the noise.
         missing: Noisy number of records without a value.
-        std: Standard deviation of its noise, in records.
-        doubt: What is to be looked at before the column is used.
+        std: Standard deviation of the noise on that number, in records.
+        doubt: What should be checked before the column is used; empty for nothing.
+
+    Returns:
+        The column with rounded bounds, a note and the doubt.
     """
     if bounds is None:
         lower: Any = 0
@@ -546,25 +578,22 @@ def column_from_bounds(
     )
 
 
-def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) -> str:
-    """Describes a wide gap without values; what is beyond may be a code, or noise.
+def describe_wide_gap(kind: str, bins: BinEdges, occupied_bins: OccupiedBins) -> str:
+    """Describes a wide gap in the values of a column, if there is one.
 
     Args:
         kind: Kind of the column.
-        coarse: Bins of the first look.
-        occupied_bins: Which of them hold records.
+        bins: Bins of the first look.
+        occupied_bins: The range of these bins that holds records, with its gap.
 
     Returns:
         A sentence; empty if there is no wide gap.
     """
     if occupied_bins.gap is None:
         return ""
-    low, _ = round_bounds(
-        kind, *bin_bounds(coarse, occupied_bins.gap[0], occupied_bins.gap[0])
-    )
-    _, high = round_bounds(
-        kind, *bin_bounds(coarse, occupied_bins.gap[1], occupied_bins.gap[1])
-    )
+    bin_below, bin_above = occupied_bins.gap
+    low, _ = round_bounds(kind, *bin_bounds(bins, bin_below, bin_below))
+    _, high = round_bounds(kind, *bin_bounds(bins, bin_above, bin_above))
     return (
         f"hardly a value lies between those of about {low} and of about {high}: maybe "
         "a code (atoms), or noise"
@@ -572,25 +601,26 @@ def describe_wide_gap(kind: str, coarse: BinEdges, occupied_bins: OccupiedBins) 
 
 
 def describe_records_beyond(
-    coarse: BinEdges,
+    bins: BinEdges,
     occupied_bins: OccupiedBins,
-    noisy: Counts,
-    cells: Counts,
+    bin_counts: Counts,
+    cell_counts: Counts,
     std: float,
 ) -> str:
-    """Describes that most records lie beyond all numbers that are counted.
+    """Describes a column most of whose values lie beyond the numbers that are counted.
 
-    The first look counts such records in its outermost bins, the second nowhere. An
-    example are identifiers of sixteen digits, which are beyond 2⁵².
-    `test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told` has
-    them.
+    The first look counts values beyond its outermost edges in its outermost bins, the
+    second look does not count them. An example are identifiers of sixteen digits, which
+    are beyond 2⁵².
+    `test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told`
+    has them.
 
     Args:
-        coarse: Bins of the first look.
-        occupied_bins: Which of them hold records.
-        noisy: Noisy counts of the first look, (bins,).
-        cells: Noisy counts of the second look, (cells,).
-        std: Standard deviation of the noise on each, in records.
+        bins: Bins of the first look.
+        occupied_bins: The range of these bins that holds records.
+        bin_counts: Noisy counts of all bins of the first look, (bins,).
+        cell_counts: Noisy counts of the cells of the second look, (cells,).
+        std: Standard deviation of the noise on each count, in records.
 
     Returns:
         A sentence; empty unless the second look has less than half of the records of
@@ -612,18 +642,18 @@ def describe_records_beyond(
         ...     coarse, occupied_bins, noisy, np.array([200.0, 297.0]), 1.0)
         ''
     """
-    # Where only zeros stood out, the cells around zero also count what is beyond them,
-    # in the outermost ones. So nothing can be missing from the second look.
-    has_only_zeros = occupied_bins.first == occupied_bins.last == coarse.zero_bin
+    # After a first look that saw only zeros, the outermost cells also count what is
+    # beyond them. So the second look misses nothing.
+    has_only_zeros = occupied_bins.first == occupied_bins.last == bins.zero_bin
     if has_only_zeros:
         return ""
-    first_look_counts = noisy[occupied_bins.first : occupied_bins.last + 1]
+    first_look_counts = bin_counts[occupied_bins.first : occupied_bins.last + 1]
     first_look_records = float(first_look_counts.sum())
-    second_look_records = float(cells.sum())
-    # The noise of n counts together is √n times that of one. It is taken of all counts
-    # of both looks, which is more than enough, as half of the first look has less.
-    count_number = len(cells) + len(first_look_counts)
-    noise_margin = _NOISE_MARGIN_STDS * std * math.sqrt(count_number)
+    second_look_records = float(cell_counts.sum())
+    # The noise on a sum of n counts is √n times that on one. All counts of both looks
+    # are taken, which is more than enough, as only half of the first look is compared.
+    summand_count = len(cell_counts) + len(first_look_counts)
+    noise_margin = _NOISE_MARGIN_STDS * std * math.sqrt(summand_count)
     min_covered = first_look_records * _MIN_COVERED_FRACTION
     if second_look_records + noise_margin > min_covered:
         return ""
@@ -642,15 +672,22 @@ def column_from_levels(
     missing_values: Collection[str],
     records: int | None = None,
 ) -> Finding:
-    """Makes a column of the levels that were found.
+    """Builds a categorical column of the schema from estimated levels.
+
+    A level is a distinct text. All levels below the threshold are merged into one more
+    level, "other".
 
     Args:
-        gap: The column, of which levels are wanted.
+        gap: The column whose levels were estimated.
         levels: Noisy number of records with each level that reached the threshold.
-        missing: Noisy number of records without a value; None if it did not.
+        missing: Noisy number of records without a value; None if it is below the
+            threshold.
         min_records: The threshold, in records.
         missing_values: Texts that stand for a missing value.
-        records: The public number of records, if there is one.
+        records: The number of records, if it is public.
+
+    Returns:
+        The column, a note and a doubt; no column if no level reached the threshold.
     """
     if not levels:
         return Finding(
@@ -660,7 +697,7 @@ def column_from_levels(
                 "text or identifiers, or too few records"
             ),
         )
-    # In brackets until no level and no missing value has that name.
+    # More brackets are added until no level and no missing value has this name.
     other = OTHER
     while other in levels or other in missing_values:
         other = f"({other})"
@@ -668,7 +705,7 @@ def column_from_levels(
     merged = f"levels of {fewer} records became {json.dumps(other)}"
 
     doubt = ""
-    # Without a public number of records, nobody knows how many have other levels.
+    # How many records have merged levels is known only if their number is public.
     if records is not None:
         merged_records = records - sum(levels.values()) - (missing or 0.0)
         merged_fraction = merged_records / records
@@ -690,15 +727,15 @@ def column_from_levels(
 def schema_text(
     partial_schema: PartialSchema, findings: Mapping[str, Finding], headline: str
 ) -> str:
-    """Writes a schema file.
+    """Writes the schema file of a discovery.
 
     Args:
-        partial_schema: What was public of the columns before.
-        findings: What was found of those that were discovered, by name.
+        partial_schema: The public facts about all columns, stated before.
+        findings: What was found of the columns that were discovered, by name.
         headline: Lines for the top of the file.
 
     Returns:
-        TOML, with a comment above each column that was discovered.
+        The file, TOML, with a comment above each column that was discovered.
     """
     all_columns = {
         name: findings[name].column if name in findings else column

@@ -1,11 +1,11 @@
-"""A schema with gaps: what is public of a table before its bounds and levels are.
+"""A schema with gaps: public facts about a table whose bounds and levels are not known.
 
-Columns are described fully, as in a schema, or by their kind alone. The latter are the
-gaps, whose bounds or levels a discovery estimates from private records. All of it is
-stated by the caller: nothing is read off the records.
+Some columns are described in full, as in a schema. Others only have a kind, such as
+integer: these are the gaps, whose bounds or levels a discovery estimates from private
+records. The caller states all of this; nothing is read off the records.
 
-How to read it: `Gap` is such a column, `PartialSchema` the table, and `read_partial`
-reads both from a file and from kinds given by name.
+How to read it: `Gap` is a column with a gap, `PartialSchema` the table, and
+`read_partial` reads both from a file and from kinds given by name.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from noisegate.schema.values import (
 )
 
 IGNORE = "ignore"
-"""Kind of a column that is left out."""
+"""Kind of a column that is to be left out of the schema."""
 MOMENT_IN_UTC = "datetime-utc"
 """Kind of a column of times with a time zone, in UTC."""
 KINDS = (
@@ -40,17 +40,18 @@ KINDS = (
     "boolean",
     IGNORE,
 )
-"""Kinds that a column may have before anything else is known of it. Ordinal is none of
-them: the order of levels cannot be discovered, so it has to be stated."""
+"""Kinds that a column may have if nothing else is known of it. Ordinal is not among
+them: the order of levels cannot be discovered, so it must be stated."""
 OPEN_KIND = "?"
-"""Stands in a file for a kind that is still to be filled in, as if the column were not
-in the file."""
+"""Stands in a file for a kind that is still to be filled in. Until then the column
+counts as not described."""
 EVERY_OTHER = "*"
-"""Stands for all columns that have no kind yet, where kinds are given by name."""
+"""Stands for all columns without another description, where kinds are given by name."""
 
-# With any of these, a column of a file is described fully.
-_FACTS = {"lower", "upper", "levels", "other"}
-# Bounds of the columns that read cells of a kind. They mean nothing.
+# Keys of a column in a file with any of which it is described in full.
+_FULL_DESCRIPTION_KEYS = {"lower", "upper", "levels", "other"}
+# A column of the schema can only be built with bounds. Those of the columns that read
+# cells of some kind have no meaning.
 _DAYS = (date(2000, 1, 1), date(2000, 1, 2))
 _TIMES = (datetime(2000, 1, 1), datetime(2000, 1, 2))
 _TIMES_IN_UTC = (datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
@@ -65,11 +66,12 @@ _READER_BOUNDS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """A column whose bounds or levels are not known.
+    """A column with a kind, but without bounds or levels, which are to be discovered.
 
     Attributes:
         name: Name of the column.
-        kind: One of `KINDS`, but boolean and ignore, which leave nothing to discover.
+        kind: One of `KINDS`, except "boolean" and "ignore", which have nothing to
+            discover.
         missing: Whether values may be missing.
     """
 
@@ -79,12 +81,15 @@ class Gap:
 
     @property
     def numeric(self) -> bool:
-        """Whether bounds are wanted, as opposed to levels."""
+        """Whether bounds are to be discovered; else levels."""
         return self.kind != Categorical.kind
 
     @property
     def reader(self) -> Column:
-        """A column of this kind that reads cells; its bounds or levels mean nothing."""
+        """A column of the schema that can read cells of this kind.
+
+        Its bounds or levels have no meaning.
+        """
         if not self.numeric:
             return Categorical(name=self.name, levels=("level",), missing=True)
         lower, upper = _READER_BOUNDS[self.kind]
@@ -96,21 +101,25 @@ class Gap:
 
 
 def _schema_kind(kind: str) -> str:
-    """Returns what a schema calls a kind: times in UTC have no kind of their own there.
+    """Returns the name of a kind in a schema.
 
-    In a schema their bounds carry the time zone.
+    Times in UTC have no kind of their own there; the time zone is in their bounds.
+
+    Args:
+        kind: One of `KINDS`.
     """
     return Datetime.kind if kind == MOMENT_IN_UTC else kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartialSchema:
-    """Public knowledge about a table, as far as there is any."""
+    """The public facts about a table that are stated before a discovery."""
 
     columns: Mapping[str, Column | Gap | None]
-    """By name, a column as a schema has it, or a gap; None for a column to ignore."""
+    """By name: a column that is described in full; a gap, whose bounds or levels are to
+    be discovered; or None for a column to ignore."""
     label: str | None = None
-    """Name of the label, if there is one."""
+    """Name of the column that is the label; None for a table without one."""
     missing_values: tuple[str, ...] = field(default=DEFAULT_MISSING_VALUES)
     """Texts that stand for a missing value."""
 
@@ -133,9 +142,10 @@ class PartialSchema:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what a certificate says of the columns, as plain JSON values.
+        """Returns what a certificate states of the columns, as JSON values.
 
-        Of each column its kind, with " (given)" where its bounds or levels were public.
+        It is the kind of each column, with " (given)" if its bounds or levels were
+        stated, not discovered; the label; and the texts for a missing value.
         """
         kinds: dict[str, str] = {}
         for name, column in self.columns.items():
@@ -155,11 +165,11 @@ class PartialSchema:
 def read_partial(
     path: Path | None, kinds: Mapping[str, str], *, label: str | None = None
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
-    """Reads public facts from a file and from kinds given by name, which overrule it.
+    """Reads the public facts about columns, from a file and from kinds given by name.
 
-    The file is a schema file in which bounds or levels may be lacking. Values may be
-    missing, but in the label, unless ``missing`` is stated: only a stated fact is
-    public knowledge.
+    The file is a schema file in which bounds or levels may be left out. Kinds given by
+    name overrule it. Unless ``missing`` is stated, values may be missing in all columns
+    but the label, as nothing else is public knowledge.
 
     Args:
         path: The file, TOML; None for none.
@@ -171,8 +181,8 @@ def read_partial(
         value.
 
     Raises:
-        SchemaError: if the file is no such file.
-        OptionError: if a kind is not known, or is still to be filled in.
+        SchemaError: if the file is not a schema file.
+        OptionError: if a kind does not exist, or is still to be filled in.
     """
     form: dict[str, Any] = {}
     if path is not None:
@@ -222,7 +232,7 @@ def read_partial(
 def column_of_kind(
     name: str, kind: str, *, missing: bool = True
 ) -> Column | Gap | None:
-    """Returns a column of which only the kind is known.
+    """Builds a column of which only the kind is known.
 
     Args:
         name: Name of the column.
@@ -230,8 +240,8 @@ def column_of_kind(
         missing: Whether values may be missing.
 
     Returns:
-        A gap; of a boolean, which has nothing to discover, the column; None for a
-        column to ignore.
+        A gap, whose bounds or levels are to be discovered. For a boolean, which has
+        nothing to discover, a column of the schema. None for a column to ignore.
 
     Raises:
         OptionError: if the kind is none of `KINDS`.
@@ -255,14 +265,15 @@ def column_of_kind(
 
 
 def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
-    """Reads one column of a file.
+    """Reads one column of a file of public facts.
 
     Args:
         name: Name of the column.
-        form: Its table in the file, with `missing`.
+        form: The TOML table of the column, completed by `missing`.
 
     Returns:
-        The column, if it has bounds or levels; else what `column_of_kind` returns.
+        A column of the schema, if bounds or levels are stated; else what
+        `column_of_kind` returns.
 
     Raises:
         SchemaError: if the table is not that of a column.
@@ -278,7 +289,7 @@ def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
             "lower and upper, or have the column discovered as continuous or integer "
             "and add them to the schema that is found"
         )
-    if not _FACTS & keys:
+    if not _FULL_DESCRIPTION_KEYS & keys:
         check_keys(form, ["kind", "missing"], f"column {name!r}")
         return column_of_kind(
             name, str(kind), missing=checked_flag(name, "missing", form["missing"])

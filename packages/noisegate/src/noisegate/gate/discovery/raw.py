@@ -1,8 +1,9 @@
 """A private table before there is a schema.
 
-Cells are read as they stand, in the kinds of columns that the caller declares. Kinds
-are never taken from the types of the data: a program chooses these by the values, as
-pandas does for a column of integers in which one record has none.
+The kind of each column, such as integer or date, is declared by the caller, and its
+cells are read in that kind. Kinds are never taken from the types of the data: programs
+choose types by values, and so by private records. For example, pandas stores a column
+of integers as floats as soon as one record has no value.
 
 How to read it: `RawTable.describe_columns` says what is public of the columns,
 `RawTable.batches` reads them, and `columns_file` begins a file of public facts.
@@ -50,18 +51,22 @@ from noisegate.sources.headers import (
 from noisegate.sources.tables.tables import Origin, call_with_location, open_origins
 
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
-"""Cells of some records in one column: those that are not missing, as float64, integer
-steps or text, and how many are missing."""
+"""Cells of some records in one column: the values of those that are not missing, as
+float64, as int64 (integers; days or microseconds since 1970) or as text; and how many
+are missing."""
 
+# Records that are read at a time.
 _BATCH_ROWS = 32768
-# Columns that a message names; with more, nobody would write the command line.
+# Columns that a message names at most; with more, nobody would type them all.
 _MAX_QUOTED_NAMES = 100
-# What is no name of a column: numbers, times, addresses, and words for a value.
+# Texts that are values and no names of columns: numbers, times, addresses, and words
+# for a value.
 _VALUE_PATTERN = re.compile(
     r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
     re.IGNORECASE,
 )
-# Kinds of columns by a test of their Arrow type, for suggestions; the first that fits.
+# The kind of column that is suggested for an Arrow type: that of the first test that
+# succeeds.
 _KINDS_BY_TYPE_TEST: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
     (pt.is_boolean, "boolean"),
@@ -75,8 +80,9 @@ _KINDS_BY_TYPE_TEST: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 class RawTable:
     """Private records in files or in memory, without a schema.
 
-    Headers are read at once, and no record. But the first line of a text file may be a
-    record, so the constructor quotes no name of such a file without `show_values`.
+    The constructor reads the headers of files, and no record. If a text file has no
+    header, its first line is a record. So messages of the constructor quote names of
+    columns in a text file only with `show_values`.
 
     Args:
         source: Path of a file or folder, or a table in memory.
@@ -97,33 +103,34 @@ class RawTable:
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
         self._show_values = show_values
         self.name, self._origins = open_origins(source)
-        # A header is the name of a file and the names of its columns.
+        # Name of each file, and names of its columns.
         headers = [
             (origin.name, [name for name, _ in origin.columns()])
             for origin in self._origins
         ]
-        # Names that stand apart from the records, as in Parquet, are none of them. Of
-        # text nobody can tell yet, as there is no schema to compare with.
+        # In Parquet, names are stored apart from records. In text, the names may be a
+        # record, and there is no schema to compare them with.
         may_quote = show_values or self.is_typed
         check_same_columns(headers, show_names=may_quote)
         for file_name, column_names in headers:
             check_unique_names(column_names, file_name, show_names=may_quote)
-        # All files have the same names, if in another order: the first speaks for all.
-        # Its types are kept beside them, and decide on no kind.
+        # The Arrow type of each column, by name, in the first file. All files have the
+        # same names, maybe in another order. The types decide on no kind.
         self._types = dict(self._origins[0].columns())
         check_first_line(self.names, self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order.
+        """Names of the columns, in the order of the first file.
 
-        In text without a header they are a record: see `may_quote_names`.
+        In a text file without a header they are values of a record, see
+        `may_quote_names`.
         """
         return tuple(self._types)
 
     @property
     def is_typed(self) -> bool:
-        """Whether names and types stand apart from the records, as in Parquet."""
+        """Whether names and types are stored apart from the records, as in Parquet."""
         return self._origins[0].has_types
 
     def may_quote_names(self, described: Mapping[str, Any]) -> bool:
@@ -141,8 +148,8 @@ class RawTable:
     def has_record_as_header(self) -> bool:
         """Returns whether the first line of a text file looks like one of its records.
 
-        That is if a name is also a value of its column, in the first megabyte of text
-        or the first records. It reads these, and tells nothing else of them.
+        It does if the name of a column is also a value in that column, in the first
+        batch of records. These records are read, but nothing else is told of them.
         """
         for origin in self._origins:
             if origin.has_types:
@@ -159,12 +166,16 @@ class RawTable:
     def describe_columns(
         self, kinds: Mapping[str, str], path: Path | None, label: str | None
     ) -> PartialSchema:
-        """Returns what is public of every column, in their order.
+        """Collects the public facts about every column that the caller has stated.
 
         Args:
-            kinds: Kinds of columns by name; they overrule the file.
-            path: File of public facts; None for none.
+            kinds: Kinds of columns by name, where "*" stands for all columns without
+                another description. They overrule the file.
+            path: File of public facts, TOML; None for none.
             label: Name of the label; None for that of the file.
+
+        Returns:
+            The stated facts, with the columns in the order of the data.
 
         Raises:
             OptionError: if a column has no kind.
@@ -173,8 +184,8 @@ class RawTable:
         stated_columns, final_label, missing_values = read_partial(
             path, kinds, label=label
         )
-        # The data may lack a column that the file ignores, but none that is given a
-        # kind by name.
+        # A column that the file ignores may be absent from the data; one whose kind is
+        # given by name may not.
         required_names = [
             name
             for name, column in stated_columns.items()
@@ -192,7 +203,7 @@ class RawTable:
             }
         described |= stated_columns
         undescribed_names = [name for name in self.names if name not in described]
-        # This comes first, as the other two messages quote names.
+        # First, since the other two messages quote names, which may be a record.
         if undescribed_names and not self.may_quote_names(described):
             raise OptionError(
                 f"{self.name}: none of the {len(self.names)} fields of the first line "
@@ -216,10 +227,10 @@ class RawTable:
         )
 
     def _missing_kinds_error(self, names: list[str]) -> OptionError:
-        """Returns the error of columns without a kind, whose names may be quoted.
+        """Returns the error of columns without a kind, which quotes their names.
 
-        The message has the option to type, such as ``age=...,sex=...``. Of many columns
-        only the first are named, and all others stand under ``*``.
+        The message has the option to type, such as ``age=...,sex=...``. If there are
+        many columns, it names the first ones, with ``*=...`` for all others.
 
         Args:
             names: Names of all columns without a kind, at least one.
@@ -244,14 +255,14 @@ class RawTable:
     def batches(
         self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]
     ) -> Iterator[Mapping[str, RawCells]]:
-        """Reads columns in constant memory, some thousand records at a time.
+        """Reads some columns in constant memory, some thousand records at a time.
 
         Args:
-            gaps: The columns.
+            gaps: The columns, each with its declared kind.
             missing_values: Texts that stand for a missing value.
 
         Yields:
-            The cells of some records, by column.
+            The cells of some records, by name of the column.
 
         Raises:
             DataError: if there are no records, or a cell is not of its column's kind.
@@ -287,11 +298,14 @@ class RawTable:
         """Reads the cells of one column; an error names the file and the line.
 
         Args:
-            gap: The column.
-            array: Its cells as they stand.
+            gap: The column, with its declared kind.
+            array: Its cells as they are stored, (records,).
             missing_markers: Texts that stand for a missing value.
             origin: The file or table.
-            rows_read: How many of its records stand before these.
+            rows_read: Number of records of the file that were read before these.
+
+        Returns:
+            The values of the cells that are not missing, and how many are missing.
         """
         values, is_present = call_with_location(
             partial(_read_column, gap, array, missing_markers),
@@ -305,14 +319,14 @@ class RawTable:
 def columns_file(
     path: str | Path, *, label: str | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """Begins a file of public facts, with the names of the columns and open kinds.
+    """Drafts a file of public facts, with a kind to be filled in for each column.
 
     Args:
-        path: The private data. Of text, the first line must hold names.
+        path: The private data. The first line of a text file must hold names.
         label: Name of the label, if there is one.
 
     Returns:
-        The file, TOML, and the names of the columns.
+        The text of the file, TOML, and the names of the columns.
 
     Raises:
         DataError: if the first line looks like a record; nothing of it is shown.
@@ -347,19 +361,20 @@ def columns_file(
 def _read_column(
     gap: Gap, array: pa.Array, missing_markers: pa.Array
 ) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
-    """Reads cells of one column in its kind.
+    """Reads the cells of one column in its declared kind.
 
     Args:
-        gap: The column.
-        array: Its cells as they stand, (records,).
+        gap: The column, with its declared kind.
+        array: Its cells as they are stored, (records,).
         missing_markers: Texts that stand for a missing value.
 
     Returns:
-        The values that are not missing, and whether each cell has one, (records,).
+        The values of the cells that are not missing; and whether each cell has a value,
+        (records,).
 
     Raises:
-        Problem: at the first cell that is not of the kind, or missing where none may
-            be.
+        Problem: for the first cell that is not of the kind, or is missing where no
+            value may be.
     """
     if gap.numeric:
         values, is_present = read_cells(gap.reader, array, missing_markers)
@@ -378,15 +393,16 @@ def _read_column(
 def _read_texts(
     gap: Gap, array: pa.Array, missing_markers: pa.Array
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """Reads cells of a column of text; integers are levels too.
+    """Reads the cells of a column of text; integers are read as text too.
 
     Args:
         gap: The column.
-        array: Its cells as they stand, (records,).
+        array: Its cells as they are stored, (records,).
         missing_markers: Texts that stand for a missing value.
 
     Returns:
-        The texts that are not missing, and whether each cell has one, (records,).
+        The texts of the cells that are not missing; and whether each cell has a text,
+        (records,).
 
     Raises:
         Problem: if the cells are neither text nor integers.
@@ -408,20 +424,21 @@ def _read_texts(
 def _integer_levels(
     gap: Gap, array: pa.Array, is_present: npt.NDArray[np.bool_]
 ) -> tuple[pa.Array, Any]:
-    """Returns levels that are floats as integers.
+    """Converts floats of a column of text to integers, as they were meant.
 
-    A program writes integers as 1.0 as soon as one record has none.
+    Programs such as pandas store integers as floats, 1 as 1.0, as soon as one record
+    has no value.
 
     Args:
         gap: The column.
-        array: Its cells, (records,).
-        is_present: Whether each has a value, (records,).
+        array: Its cells, floats, (records,).
+        is_present: Whether each cell has a value, (records,).
 
     Returns:
-        The integers, and whether each cell has one.
+        The integers; and whether each cell has one, (records,).
 
     Raises:
-        Problem: at the first number with a fraction; it names no level.
+        Problem: for the first number with a fraction. The message does not quote it.
     """
     numbers = parse_integers(array.fill_null(np.nan))
     if numbers.is_bad.any():
@@ -439,7 +456,7 @@ def raw_kind_of(kind: pa.DataType) -> str | None:
     """Returns the kind of column that an Arrow type suggests.
 
     Args:
-        kind: The type; of a dictionary, that of its values counts.
+        kind: The Arrow type. For a dictionary, the type of its values decides.
 
     Returns:
         One of `KINDS`; None for a type that suggests none.

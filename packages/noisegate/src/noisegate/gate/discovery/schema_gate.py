@@ -1,11 +1,14 @@
-"""Estimates a schema: asks records for bounds and levels, before there is a schema.
+"""Estimates a schema from private records: bounds of numbers, and levels of texts.
 
 Like `Gate`, a `SchemaGate` reserves the whole cost before the first record is read,
 counts in integers and adds noise once (G-15)::
 
-    numeric columns  first look: powers of two, decades ──► noise ──► which hold records
-                     second look: even cells in these   ──► noise ──► bounds
-    columns of text  counts of levels ──► noise ──► levels above a threshold
+    numeric columns  first look: bins between powers of two, or decades
+                         ──► counts ──► noise ──► which bins hold records
+                     second look: cells of even width within these bins
+                         ──► counts ──► noise ──► bounds
+    columns of text  counts of levels (distinct texts)
+                         ──► noise ──► levels above a threshold
 
 How to read it: `plan_discovery` chooses the noise, `SchemaGate.discover` is the main
 line, `_find_bounds` and `_find_levels` are its two halves.
@@ -65,22 +68,23 @@ from noisegate.schema import Schema
 from noisegate.schema.files import DISCOVERED_PREFIX
 
 METHOD = "schema discovery"
-"""What the ledger and the certificate call it."""
+"""Name of the method in the ledger and in the certificate."""
 ASSUMED_RECORDS = 1000
-"""How many records a table is taken to have at least, if nobody says."""
+"""Number of records that a table is assumed to have, if no public number is given."""
 
-# A bin, or a level, may need at most this part of all records to be seen; more would
-# hide too much. Measured in benchmarks/discovery.
+# A plan is refused if a bin, or a level, needs more than this part of all records to be
+# seen above the noise. Measured in benchmarks/discovery.
 _MAX_BIN_FRACTION = 1 / 6
 _MAX_LEVEL_FRACTION = 1 / 4
-# Part of δ that the threshold may use. The noise needs little of δ, and what the
-# threshold uses of a ledger's δ is gone.
+# Part of δ that the threshold of levels may use. It is small, as the Gaussian noise
+# hardly gains by δ, and what is used of the δ in a ledger is gone.
 _THRESHOLD_FRACTION = 0.1
-# Probability, whatever δ is, that any level of a single record is seen: if every record
-# has a level of its own, as a name, there are many.
+# Probability, whatever δ is, that any level of a single record is released. It is
+# small, as there may be many such levels, if every record has one of its own, such as a
+# name.
 _MAX_THRESHOLD_ODDS = 1e-9
-# More levels than a column can have, one for each record. Certificates hold it, so it
-# never changes.
+# More levels than a column can have, which is one for each record. Certificates state
+# it, so it must never change.
 _MAX_LEVELS = 2**41 - 1
 
 
@@ -92,11 +96,11 @@ class Discovery:
     """The schema file, with a note on each column that was discovered. It may be
     published."""
     certificate: Certificate
-    """What was asked, with what noise; its hash is of `toml`."""
+    """The queries and their noise; it holds the hash of `toml`."""
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """By column, what is to be looked at before it is used; the file says it too."""
+    """By column, what should be checked before it is used. The file has it too."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """By column that was discovered, what the file says of it: what was merged, and how
+    """By discovered column, the comment in the file: which levels were merged, and how
     many records lack a value."""
 
     @property
@@ -113,38 +117,40 @@ class Discovery:
 class DiscoveryPlan(PricedPlan):
     """The counts of a discovery with their noise, within a budget.
 
-    A record adds to at most one cell of each column, so that k columns have norm √k
-    (G-13, G-15).
+    In each query, a record adds 1 to at most one count of each column. So it changes
+    the counts of k columns by at most √k in L2 norm (G-13, G-15).
     """
 
     magnitudes: GaussianEvent | None
-    """First look at the numeric columns; None if there are none."""
+    """First look at the numeric columns: counts of bins between powers of two, or
+    decades, and of missing values. None if there are no numeric columns."""
     cells: GaussianEvent | None
-    """Second look, inside the bins that the first one has found; None likewise."""
+    """Second look at the numeric columns: counts of cells of even width within the bins
+    that hold records. None if there are no numeric columns."""
     levels: ThresholdedGaussianEvent | None
-    """Levels of the columns of text, of which those above a threshold are released;
-    None if there are no such columns."""
+    """Counts of the levels of the columns of text, of which those above a threshold are
+    released. None if there are no columns of text."""
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What will be run, for the ledger and the certificate."""
+        """The privacy events of all queries, for the ledger and the certificate."""
         events = (self.magnitudes, self.cells, self.levels)
         return tuple(event for event in events if event is not None)
 
     @property
     def noise_records(self) -> float:
-        """Standard deviation of the noise on a count, in records.
+        """Largest standard deviation of the noise on a count, in records.
 
-        It is about the same for all counts; this is the largest.
+        It is about the same for all counts.
         """
         events = (self.magnitudes, self.cells, self.levels)
         return max(event.noise_std for event in events if event) / RECORD
 
     @property
     def threshold_records(self) -> float | None:
-        """Noisy number of records that a level needs to be seen.
+        """Noisy number of records from which on a level is released.
 
-        None if no levels are asked for.
+        None if there are no columns of text.
         """
         if self.levels is None:
             return None
@@ -154,34 +160,39 @@ class DiscoveryPlan(PricedPlan):
 def plan_discovery(
     budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int
 ) -> DiscoveryPlan:
-    """Plans a discovery with the least noise that keeps a budget; reads no data.
+    """Plans a discovery: chooses the least noise that keeps a budget; reads no data.
 
-    Every count gets about the same noise.
+    The budget is shared between the queries so that every count gets about the same
+    noise. The queries are: a first and a second look at the numeric columns, and the
+    levels of the columns of text.
 
     Args:
         budget: The privacy guarantee that all counts together must meet.
-        magnitudes: Number of cells of the first look at each numeric column.
-        cells: Number of cells of the second look at each of them.
-        texts: Number of columns whose levels are asked for.
+        magnitudes: For each numeric column, the number of counts in the first look.
+        cells: Number of counts in the second look, the same for each numeric column.
+        texts: Number of columns of text.
+
+    Returns:
+        The plan: for each query its sensitivity, its noise, and the threshold.
 
     Raises:
         OptionError: if there is no column to discover.
         CalibrationError: if ε is too large or too small for the noise.
     """
-    # How many counts a record adds to.
+    # How many counts a record adds to: two looks at a number, one level of a text.
     counts_per_record = 2 * len(magnitudes) + texts
     if not counts_per_record:
         raise OptionError(
             "there is nothing to discover: bounds and levels of all columns are given."
         )
-    # Probability that a level of a single record reaches the threshold. It is taken out
-    # of ε and δ; the rest is for the Gaussian noise.
+    # Probability that any level of a single record reaches the threshold. It is
+    # subtracted from ε and δ, and the rest is for the Gaussian noise.
     if texts:
         odds = min(_THRESHOLD_FRACTION * budget.delta, _MAX_THRESHOLD_ODDS)
     else:
         odds = 0.0
     noise_epsilon = budget.epsilon + math.log1p(-odds)
-    # μ of the Gaussian guarantee; a little below, as a margin for rounding.
+    # μ of the Gaussian guarantee (GDP), a little smaller as a margin for rounding.
     mu = accounting.mu_for(noise_epsilon, budget.delta - odds) * (1 - 1e-9)
 
     first_look: GaussianEvent | None = None
@@ -209,10 +220,10 @@ def plan_discovery(
         sensitivity, std = _noise_of_query(
             budget, mu, columns=texts, counts_per_record=counts_per_record
         )
-        # A level of one record reaches the threshold if its noise reaches threshold −
-        # RECORD. Discrete noise reaches m at most as often as continuous noise reaches
-        # m − 1 (`accounting.threshold_probability`): the 2 has one more as a margin,
-        # and the odds are a little below.
+        # A level of one record reaches the threshold if its noise is at least threshold
+        # − RECORD. Discrete noise is at least m at most as often as continuous noise is
+        # at least m − 1 (`accounting.threshold_probability`). That is 1 of the 2; the
+        # other 1, and the slightly smaller odds, are a margin for rounding.
         quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
         levels = ThresholdedGaussianEvent(
             name="levels",
@@ -232,12 +243,12 @@ def plan_discovery(
 def _noise_of_query(
     budget: Budget, mu: float, *, columns: int, counts_per_record: int
 ) -> tuple[int, float]:
-    """Returns sensitivity and noise of one of the queries of a discovery.
+    """Computes sensitivity and noise of one query of a discovery.
 
     Args:
         budget: The budget, for its adjacency.
         mu: μ of the Gaussian guarantee (GDP) that all queries together may spend.
-        columns: Number of columns of the query: a record adds to one count of each.
+        columns: Number of columns of the query. A record adds to one count of each.
         counts_per_record: How many counts a record adds to, over all queries.
 
     Returns:
@@ -247,7 +258,7 @@ def _noise_of_query(
         CalibrationError: if the noise is outside what is proved.
     """
     sensitivity = discovery_sensitivity(columns, budget.adjacency)
-    # μ² is shared in proportion to the counts that a record adds to.
+    # Each query gets a part of μ², in proportion to the counts a record adds to in it.
     ideal_std = sensitivity / (mu * math.sqrt(columns / counts_per_record))
     std = math.sqrt(ideal_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
     if not accounting.MINIMUM_STD <= std <= accounting.MAXIMUM_STD:
@@ -261,6 +272,8 @@ def _noise_of_query(
 class SchemaGate(Session):
     """Private records behind a privacy budget, before there is a schema.
 
+    It estimates the schema: bounds of numeric columns and levels of columns of text.
+
     Args:
         data: Path of a file or folder, or a table in memory, as for `Gate`.
         epsilon: ε of the guarantee.
@@ -272,9 +285,9 @@ class SchemaGate(Session):
         label: Name of the label. Every record has it, unless `columns` says
             ``missing = true``.
         adjacency: "add-remove" or "replace-one".
-        records: The number of records, when it is public: required for "replace-one",
-            and checked; for "add-remove" it is an estimate, which tells whether the
-            noise would leave anything to be seen.
+        records: The number of records, if it is public. Required for "replace-one", and
+            checked. For "add-remove" it is an estimate, by which a plan is refused
+            whose noise would hide too much.
         unit: What one record stands for, in the words of the certificate.
         ledger: Ledger, its path or its URL; None for no ledger.
         dataset: Name of the data set in the ledger.
@@ -284,7 +297,7 @@ class SchemaGate(Session):
             nothing yet.
 
     Attributes:
-        plan: What will be asked, with its noise.
+        plan: The queries with their noise.
 
     Raises:
         UserError: if any of these is unusable, or a column has no kind.
@@ -319,14 +332,16 @@ class SchemaGate(Session):
             kinds or {}, None if columns is None else Path(columns), label
         )
         gaps = self._partial_schema.gaps
+        # The columns to discover, by name: numeric ones, and those of text.
         self._numeric = {gap.name: gap for gap in gaps if gap.numeric}
         self._texts = {gap.name: gap for gap in gaps if not gap.numeric}
+        # Bins of the first look at each numeric column.
         self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
         self._records = records
         self.dataset = dataset
         plan = plan_discovery(
             budget,
-            # One more cell counts the records without a value.
+            # One more count is of the records without a value.
             magnitudes=[edges.size + 1 for edges in self._edges.values()],
             cells=FINE,
             texts=len(self._texts),
@@ -349,16 +364,20 @@ class SchemaGate(Session):
         self._check_noise(epsilon)
 
     def _check_noise(self, epsilon: float) -> None:
-        """Refuses a plan whose noise would hide too much, from public facts alone.
+        """Refuses a plan whose noise would hide too much, by public facts alone.
+
+        A bin or a level is seen only if its count is above the noise. If that takes
+        more than a sixth (bins) or a quarter (levels) of all records, the plan is
+        refused.
 
         Args:
             epsilon: ε of the guarantee, for the message.
 
         Raises:
-            OptionError: saying what it would take.
+            OptionError: naming the number of records, or the ε, that would do.
         """
         records = self._records or ASSUMED_RECORDS
-        # Of levels and bins, what needs the largest part of the records to be seen.
+        # Of levels and bins, that which is further beyond its limit.
         subject = "a level"
         needed_records = self.plan.threshold_records or 0.0
         max_fraction = _MAX_LEVEL_FRACTION
@@ -378,7 +397,7 @@ class SchemaGate(Session):
         else:
             assumption = f"without records=, {ASSUMED_RECORDS:,} are assumed"
         enough_epsilon = epsilon * needed_records / max_fraction / records
-        # The message rounds it upwards to two digits.
+        # The message rounds it upwards to two significant digits.
         unit = 10.0 ** (math.floor(math.log10(enough_epsilon)) - 1)
         column_count = len(self._numeric) + len(self._texts)
         raise OptionError(
@@ -394,12 +413,15 @@ class SchemaGate(Session):
         )
 
     def discover(self) -> Discovery:
-        """Asks for all bounds and levels, once.
+        """Estimates all bounds and levels, once.
 
-        Reserves the cost, reads the records in two passes or more, and adds the noise.
-        The reservation is confirmed after the first pass, so that an error in it costs
-        nothing; later passes are chosen by noisy counts, and an error there leaves the
-        cost spent.
+        The cost is reserved first. The records are read in two or more passes, and each
+        query gets its noise. The reservation is confirmed after the first pass: an
+        error before costs nothing; after it the cost stays spent, since what later
+        passes count follows from noisy counts.
+
+        Returns:
+            The estimated schema with its certificate.
 
         Raises:
             DataError: if the data cannot be read, has no records, or a cell is not of
@@ -429,7 +451,7 @@ class SchemaGate(Session):
         )
 
     def _headline(self) -> str:
-        """Returns the first lines of the schema file: the guarantee, and the noise."""
+        """Returns the first lines of the schema file: the guarantee and the noise."""
         budget = self.plan.budget
         return (
             f"{DISCOVERED_PREFIX}({budget.epsilon:g}, {budget.delta:g})-differential privacy, "
@@ -441,17 +463,26 @@ class SchemaGate(Session):
         )
 
     def _find_bounds(self, first_counts: ExactCounts) -> dict[str, Finding]:
-        """Finds the bounds of the numeric columns, by two looks at each.
+        """Estimates the bounds of all numeric columns, in two looks.
+
+        The first look counts records in bins between powers of two, or decades. Its
+        noisy counts decide which bins are divided into cells; the second look counts
+        records in these.
+
+        What a change must keep: everything after the first look is computed from noisy
+        counts, and both queries have the planned number of counts, whatever was found.
 
         Args:
             first_counts: Exact counts of the first look; private.
 
         Returns:
-            What was found of each, by column; from noisy counts alone.
+            What was found of each numeric column, by name.
         """
         if self.plan.magnitudes is None or self.plan.cells is None:
             return {}
-        std = self.plan.magnitudes.noise_std / RECORD  # in records, of both looks
+        # Standard deviation of the noise in both looks, in records.
+        std = self.plan.magnitudes.noise_std / RECORD
+        # The counts of a column are those of its bins, and last its missing values.
         exact_counts = {
             name: np.append(first_counts.bins[name], first_counts.missing[name])
             for name in self._numeric
@@ -472,11 +503,11 @@ class SchemaGate(Session):
             for name, bins in occupied.items()
         }
 
-        second = self._count_records(cell_edges, {}).bins if cell_edges else {}
-        # All columns have counts of the same length, also those of which nothing is
-        # looked at again: the event is of a public size.
+        second_counts = self._count_records(cell_edges, {}).bins if cell_edges else {}
+        # All columns get the planned number of counts, also those that have fewer cells
+        # or no second look: the size of the query must not depend on records.
         exact_cells = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
-        for name, counts in second.items():
+        for name, counts in second_counts.items():
             exact_cells[name][: len(counts)] = counts
         noisy_cells = self._add_noise_to_counts(exact_cells, self.plan.cells)
 
@@ -501,16 +532,21 @@ class SchemaGate(Session):
         noisy_cells: Counts,
         std: float,
     ) -> Finding:
-        """Returns what both looks have found of one numeric column.
+        """Computes the bounds of one numeric column from the counts of both looks.
 
         Args:
             gap: The column.
-            occupied: Bins of the first look that hold records; None for none.
-            noisy_counts: Noisy counts of the first look, and of records without a
+            occupied: The range of bins of the first look that holds records; None if no
+                bin stood out of the noise.
+            noisy_counts: Noisy counts of the first look, and last of records without a
                 value, (bins + 1,), in records.
             cell_edges: Cells of the second look; None if there was none.
-            noisy_cells: Noisy counts of the second look, (`FINE`,), in records.
-            std: Standard deviation of the noise on each, in records.
+            noisy_cells: Noisy counts of the second look, (`FINE`,), in records; those
+                behind the cells are of nothing.
+            std: Standard deviation of the noise on each count, in records.
+
+        Returns:
+            The column with its bounds; no column if nothing stood out of the noise.
         """
         if occupied is None or cell_edges is None:
             return Finding(
@@ -535,16 +571,21 @@ class SchemaGate(Session):
         return findings.column_from_bounds(gap, bounds, missing, std, doubt=doubt)
 
     def _find_levels(self, first_counts: ExactCounts) -> dict[str, Finding]:
-        """Finds the levels of the columns of text.
+        """Estimates the levels, which are distinct texts, of all columns of text.
 
-        Reads the records again while there are levels that no pass has counted.
+        A level is released if its count with noise is above the threshold. A pass
+        counts only as many levels as fit into memory and defers the others, by
+        partitions of their hash. So the records are read again, one partition of each
+        column in a pass, until all levels are counted.
+
+        What a change must keep: each level is counted in one pass only, so that it gets
+        noise once; and nothing is used of a level below the threshold.
 
         Args:
             first_counts: Exact counts of the first pass; private.
 
         Returns:
-            What was found of each, by column; from noisy counts above the threshold
-            alone.
+            What was found of each column of text, by name.
         """
         event = self.plan.levels
         if event is None:
@@ -552,9 +593,9 @@ class SchemaGate(Session):
         missing = self._missing_above_threshold(first_counts, event)
         levels: dict[str, dict[str, float]] = {name: {} for name in self._texts}
         deferred: dict[str, list[HashPartition]] = {name: [] for name in self._texts}
-        counted = first_counts
+        pass_counts = first_counts
         while True:
-            for name, counter in counted.levels.items():
+            for name, counter in pass_counts.levels.items():
                 names, exact_counts = counter.counted_levels()
                 indices, noisy_counts = self._counts_above_threshold(
                     exact_counts, event
@@ -563,11 +604,13 @@ class SchemaGate(Session):
                     levels[name][names[index]] = float(count)
                 deferred[name] += counter.deferred
             partitions = {
-                name: waiting.pop() for name, waiting in deferred.items() if waiting
+                name: remaining.pop()
+                for name, remaining in deferred.items()
+                if remaining
             }
             if not partitions:
                 break
-            counted = self._count_records({}, partitions)
+            pass_counts = self._count_records({}, partitions)
 
         threshold = event.threshold / RECORD
         missing_markers = self._partial_schema.missing_values
@@ -586,22 +629,23 @@ class SchemaGate(Session):
     def _missing_above_threshold(
         self, first_counts: ExactCounts, event: ThresholdedGaussianEvent
     ) -> dict[str, float]:
-        """Returns noisy numbers of records without a text, where above the threshold.
+        """Counts the records without a text, where that is above the noisy threshold.
 
-        A record without a value has no level, so to lack one is a key like others, and
-        costs no more.
+        A record without a value in a column has no level there. So "missing" is treated
+        as one more level of the column, at no further cost.
 
         Args:
             first_counts: Exact counts of the first pass; private.
             event: The noise and the threshold.
 
         Returns:
-            Noisy numbers of records, by column.
+            Noisy number of records without a value, by column; only columns where it is
+            above the threshold.
         """
         missing: dict[str, float] = {}
         for name in self._texts:
             exact_count = first_counts.missing[name]
-            # Like a level, a key that no record has is not counted.
+            # A level that no record has is not counted, and neither is this one.
             exact_counts = [exact_count] if exact_count else []
             _, noisy_counts = self._counts_above_threshold(
                 np.array(exact_counts, dtype=np.int64), event
@@ -616,7 +660,16 @@ class SchemaGate(Session):
         partitions: Mapping[str, HashPartition],
         progress: Progress | None = None,
     ) -> ExactCounts:
-        """Counts bins and levels in one pass, and checks the number of records."""
+        """Counts records by bin and level in one pass, and checks their number.
+
+        Args:
+            edges: Bins of each numeric column that is counted in this pass.
+            partitions: Levels to count of each column of text in this pass.
+            progress: Called with the number of records read so far.
+
+        Returns:
+            Exact counts; private.
+        """
         counts = read_counts(
             self._table, self._partial_schema, edges, partitions, progress
         )
@@ -626,11 +679,11 @@ class SchemaGate(Session):
     def _add_noise_to_counts(
         self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
     ) -> dict[str, Counts]:
-        """Adds noise to the counts of all columns, as one vector.
+        """Adds the noise of a query to the counts of all columns together.
 
         Args:
             exact_counts: Counts of each column, in records; private.
-            event: The noise, and how many counts were planned.
+            event: The query with its noise and the planned number of counts.
 
         Returns:
             Noisy counts of each column, in records.
@@ -652,11 +705,11 @@ class SchemaGate(Session):
     def _counts_above_threshold(
         self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Returns the counts that reach the threshold with their noise.
+        """Selects the counts that, with their noise, are at least the threshold.
 
         Args:
             counts: Exact counts, in records; private.
-            event: The noise and the threshold.
+            event: The query with its noise and threshold.
 
         Returns:
             Indices of these counts, and the noisy counts in records; both (reached,).

@@ -1,8 +1,8 @@
 """Sums on the machines of a Ray cluster (G-29, G-33).
 
 Descriptions of parts of the records go to workers, exact totals come back; noise is
-drawn in this process. The totals are private, like the records: so are the cluster, its
-object store and its network.
+drawn in this process. The totals are private like the records. So the cluster, its
+object store and its network must be as private as the records.
 
 All workers must compute as this process does. One on another processor, with other
 versions, or that sums made-up records to other integers, is refused.
@@ -31,13 +31,12 @@ from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 from noisegate.sources.tables.tables import Source
 
 MIN_PARTS_PER_WORKER = 8
-"""Parts for each worker that make their shares of the records nearly equal. Every step
-of a training waits for the worker with the largest share."""
+"""With this number of parts for each worker, or more, all workers hold nearly as many
+records. Every step of a training waits for the worker with most records."""
 ANSWER_SECONDS = 10.0
 """How long an address may take to answer."""
 FIRST_WITH_TOKEN = (2, 59)
-"""Version of Ray from which on a cluster that it starts for one process asks for a
-token."""
+"""First version of Ray whose clusters for one process ask for a token."""
 
 # Ray takes names of levels too, though its types do not say so.
 _LOGGING_LEVEL: Any = "ERROR"
@@ -60,8 +59,9 @@ _GREETING = (
 class RayEngine(Engine):
     """Sums tables and images in files on a Ray cluster, to the bits of one machine.
 
-    Every machine must see the files under the same path, and be like the one that runs
-    this: the same processor, the same installation. Needs the extra ``ray``.
+    Every machine must see the files under the same path. It must have the same
+    processor and the same installation as the machine that runs this. Needs the extra
+    ``ray``.
 
     Attributes:
         address: ``HOST:PORT`` of the head of a cluster that this machine is part of, or
@@ -109,15 +109,18 @@ class RayEngine(Engine):
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
         """Refuses what workers cannot sum, and joins the cluster.
 
-        So a cluster that is not there is found out before anything is spent.
+        It is called before anything is spent, so a cluster that cannot be joined costs
+        nothing.
 
         Args:
             source: The private records, which must be in files.
-            sums: Whether the query is one of sums of vectors or of gradients.
-            device: Where torch is to compute gradients; workers do on the CPU.
+            sums: Whether the query is one of sums of vectors or of gradients. Workers
+                can compute no others.
+            device: Where torch is to compute gradients. Workers have only the CPU.
 
         Raises:
-            OptionError: if any of these does not fit, or no cluster can be joined.
+            OptionError: if the query, the device or the source does not fit, or no
+                cluster can be joined.
         """
         if not sums:
             raise OptionError(
@@ -135,14 +138,16 @@ class RayEngine(Engine):
 
     @contextmanager
     def opened(self) -> Iterator[Engine]:
-        """Opens the engine for all rounds of one run.
+        """Opens the engine for all rounds of one run, and ends its workers afterwards.
+
+        A round is one pass over the records. Workers are hired in the first round, and
+        stay for the others.
 
         Yields:
-            What sums the rounds. Workers are hired in the first one, and stay for the
-            others.
+            The engine of the rounds, a `_Rounds`.
         """
         self._join_cluster()
-        pool = Pool(workers=self._worker_count(), wait_seconds=self.wait_seconds)
+        pool = Pool(worker_count=self._worker_count(), wait_seconds=self.wait_seconds)
         try:
             yield _Rounds(pool, self.part_bytes)
         finally:
@@ -154,11 +159,11 @@ class RayEngine(Engine):
         tasks: Mapping[str, SumTask],
         progress: Progress | None,
     ) -> Totals:
-        """Sums all records of a source, by workers of this round alone.
+        """Sums the vectors of all records, by workers that end with this call.
 
         Args:
-            source: The private records, in parts.
-            tasks: The questions, by name.
+            source: The private records, which can be split into parts.
+            tasks: The sum to take for each query, by name of the query.
             progress: Called with the number of records summed so far.
 
         Returns:
@@ -168,7 +173,10 @@ class RayEngine(Engine):
             return rounds.sum(source, tasks, progress)
 
     def _join_cluster(self) -> None:
-        """Makes this process part of a cluster, unless it is part of one.
+        """Makes this process part of a cluster, unless it is part of one already.
+
+        With an address, it joins that cluster; without one, it starts a cluster on this
+        machine for this process alone.
 
         Raises:
             OptionError: if no cluster can be joined or started.
@@ -195,9 +203,9 @@ class RayEngine(Engine):
             raise self._unreachable(type(error).__name__) from None
 
     def _worker_count(self) -> int:
-        """Returns how many workers there are to be in the cluster that was joined.
+        """Returns how many workers to hire in the cluster that was joined.
 
-        As many as was asked for, or one for each core; at least one.
+        These are the option `workers`, or else one for each core of the cluster.
         """
         import ray
 
@@ -238,13 +246,17 @@ class RayEngine(Engine):
         )
 
     def _check_reachable(self, address: str) -> None:
-        """Checks that Ray answers at an address, for which Ray would wait minutes.
+        """Checks that Ray answers at an address, within seconds.
+
+        Ray itself would wait minutes for an address that does not answer. So a
+        connection of HTTP/2, which Ray speaks, is begun here first, and its answer is
+        looked at.
 
         Args:
             address: ``HOST:PORT``, or "auto", which is not checked.
 
         Raises:
-            OptionError: if it does not.
+            OptionError: if nothing answers there, or something other than Ray.
         """
         if address == "auto":
             return
@@ -265,7 +277,11 @@ class RayEngine(Engine):
             raise self._unreachable("what answers there is no Ray")
 
     def _unreachable(self, reason: str) -> OptionError:
-        """Returns the error of a cluster that cannot be joined."""
+        """Returns the error of a cluster that cannot be joined.
+
+        Args:
+            reason: Why not, for the message.
+        """
         return OptionError(
             f"address={self.address!r}: no Ray cluster could be joined ({reason}); run "
             "on a machine of the cluster, with HOST:PORT of the one where `ray start "
@@ -275,9 +291,10 @@ class RayEngine(Engine):
 
 
 def _check_protected() -> None:
-    """Checks that a cluster which is started here asks for a token.
+    """Checks that a cluster which Ray starts on this machine will ask for a token.
 
-    Without one, whoever reaches its ports could run code beside the records.
+    Without a token, other users of the machine who reach the ports of the cluster could
+    run code in it, and read the records.
 
     Raises:
         OptionError: if the installed Ray is too old for tokens, or the environment
@@ -303,10 +320,11 @@ def _check_protected() -> None:
 
 
 def _keep_token_private() -> None:
-    """Makes the file of Ray's token, or closes it to other users.
+    """Creates the file of Ray's token, readable by its owner alone.
 
-    Ray itself would make it readable by them. A token that the environment names is
-    left as it is. A token that is there stays: other clusters of this user have it.
+    Ray itself would create it readable by other users. An existing file keeps its
+    token, which other clusters of this user have, and is closed to other users. If the
+    environment names a token, no file is needed, and nothing is done.
     """
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return
@@ -324,11 +342,12 @@ def _keep_token_private() -> None:
 
 @dataclass(frozen=True)
 class _Rounds(Engine):
-    """Sums the rounds of one run, and holds records for its steps.
+    """The engine of one run: sums its rounds, and holds records for its steps.
 
     Attributes:
         pool: The workers of the run.
-        part_bytes: About how much of a file a worker reads at a time.
+        part_bytes: About how many bytes of a file a part has. A part is what a worker
+            reads at a time.
     """
 
     pool: Pool
@@ -340,14 +359,31 @@ class _Rounds(Engine):
         tasks: Mapping[str, SumTask],
         progress: Progress | None,
     ) -> Totals:
-        """Sums all records of a source, in one pass; see `RayEngine.sum`."""
-        parts = list(source.split_into_parts(self.part_bytes, self.pool.workers))
+        """Sums the vectors of all records, in one pass of the workers.
+
+        After an error all workers are ended, since some of them may still read for
+        this round.
+
+        Args:
+            source: The private records, which can be split into parts.
+            tasks: The sum to take for each query, by name of the query.
+            progress: Called with the number of records summed so far.
+
+        Returns:
+            The exact totals; private.
+
+        Raises:
+            DataError: if there are no records, too many workers are lost, or a part
+                cannot be read.
+            OptionError: if no worker can begin, or a worker computes differently from
+                this process.
+        """
+        parts = list(source.split_into_parts(self.part_bytes, self.pool.worker_count))
         try:
             totals: Totals = Pass(
                 self.pool, parts, SumJob(tasks), source.schema.layout, progress
             ).totals()
         except BaseException:
-            # What the workers are doing is for a round that is over.
             self.pool.close()
             raise
         if not totals.records:
@@ -357,22 +393,29 @@ class _Rounds(Engine):
     def hold(
         self, source: Source[Any], task: StepTask, progress: Progress | None
     ) -> Any:
-        """Reads all records of a source into the memory of the workers.
+        """Reads all records into the memory of the workers, for the steps of a session.
+
+        The records are split so that all workers hold nearly as many: into many parts,
+        of which each worker takes the same number; or, where the files are too small
+        for that, into one share for each worker, which is every n-th record.
 
         Args:
-            source: The private records, in parts.
-            task: The sums that all steps ask for.
+            source: The private records, which can be split.
+            task: What all steps have in common: gradients, samples, representation.
             progress: Called with the number of records read so far.
 
         Returns:
-            What has `records`, their number, and `total(step, parameters)`.
+            The records: their number is `record_count`, and `total(step, parameters)`
+            sums over them.
+
+        Raises:
+            DataError: if there are no records.
         """
-        workers = self.pool.workers
+        worker_count = self.pool.worker_count
         parts = list(source.split_into_parts(self.part_bytes, 1))
-        if len(parts) < MIN_PARTS_PER_WORKER * workers:
-            # Too few to be even: each worker reads all files, and takes its share of
-            # the records of each batch.
-            parts = list(source.split_into_shares(workers, splits_batches=True))
+        if len(parts) < MIN_PARTS_PER_WORKER * worker_count:
+            # Each worker reads all files, and takes its share of each batch.
+            parts = list(source.split_into_shares(worker_count, splits_batches=True))
         held_records = _HeldByWorkers(
             Pass(
                 self.pool,
@@ -380,10 +423,10 @@ class _Rounds(Engine):
                 HeldGradients(task),
                 source.schema.layout,
                 progress,
-                max_parts_per_worker=math.ceil(len(parts) / workers),
+                max_parts_per_worker=math.ceil(len(parts) / worker_count),
             )
         )
-        if not held_records.records:
+        if not held_records.record_count:
             raise source.no_records_error()
         return held_records
 
@@ -393,23 +436,23 @@ class _HeldByWorkers:
     """Records that workers hold, for the steps of a session.
 
     Attributes:
-        held_pass: The pass in which they were read. It reads parts again where a worker
-            was lost.
+        held_pass: The pass in which the workers have read them. Where a worker is lost,
+            it has the parts of that worker read again.
     """
 
     held_pass: Pass
 
     @property
-    def records(self) -> int:
-        """Number of records, which are read first if they are not held; private."""
+    def record_count(self) -> int:
+        """Number of records; private. Records that no worker holds are read first."""
         return self.held_pass.read_parts()
 
     def total(self, step: int, parameters: Mapping[str, Any]) -> Integers:
         """Sums the clipped gradients of a step's sample, over all workers.
 
         Args:
-            step: Number of the step.
-            parameters: Where gradients are taken, by name.
+            step: Number of the step, from 0, by which the sample is drawn.
+            parameters: Parameters at which gradients are taken, by name.
 
         Returns:
             The exact sum, (count,), in grid units; private.

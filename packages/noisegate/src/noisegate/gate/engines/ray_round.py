@@ -1,8 +1,8 @@
 """One pass over the records by workers of a Ray cluster, some of which may be lost.
 
 The records come in parts, such as a stretch of a file. A description of each part goes
-to a worker, which reads it and keeps its sums; records never leave a worker, exact sums
-over all its parts do::
+to a worker, which reads it and keeps its sums; records never leave a worker, but exact
+sums over all its parts do::
 
     this process                     worker
     begin(job) ───────────────────►  starts from nothing
@@ -50,24 +50,28 @@ from noisegate.schema import Layout
 from noisegate.sources.tables.parts import Part
 
 MAX_LOSSES = 3
-"""How many workers may be lost over one part: a part that ends every worker would be
-read for ever."""
+"""How many workers may be lost over one part. Without a limit, a part that kills every
+worker which reads it would be read for ever."""
 PROGRESS_SECONDS = 0.5
-"""How often whoever waits is told that the pass goes on, and can stop it."""
+"""How often `progress` is called while workers read. An error in it stops the pass."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Pool:
-    """The workers that are hired, for all passes of a run.
+    """The worker processes of one run, which serve all its passes in turn.
+
+    A worker is one Ray actor: a process of the cluster with one core, which runs an
+    object of the class `Worker`.
 
     Attributes:
-        workers: How many there are at most, of one core each.
-        wait_seconds: How long a pass waits for its first one.
-        actors: Ray's handles of those that are hired.
-        current_pass: The pass whose parts they hold; None before the first.
+        worker_count: How many workers are hired at most.
+        wait_seconds: How long a pass waits for the first worker to begin.
+        actors: Ray's handles of the workers that are hired, by which they are called.
+        current_pass: The pass whose sums the workers hold; None before the first one.
+            A worker holds those of one pass at a time.
     """
 
-    workers: int
+    worker_count: int
     wait_seconds: float
     actors: list[Any] = field(default_factory=list)
     current_pass: Pass | None = None
@@ -76,7 +80,7 @@ class Pool:
         """Hires one more worker, which starts once the cluster has a core for it.
 
         Returns:
-            Ray's handle of it.
+            Ray's handle of the worker.
         """
         import ray
 
@@ -85,11 +89,15 @@ class Pool:
         return actor
 
     def dismiss(self, actor: Any) -> None:
-        """Ends a worker, whether it lives or not; it is never asked again."""
+        """Ends a worker, whether it still lives or not; it is not called again.
+
+        Args:
+            actor: Ray's handle of the worker.
+        """
         import ray
 
         self.actors.remove(actor)
-        # It may be gone, or out of reach, and nobody asks it any more.
+        # A worker that is gone or out of reach cannot be killed, and need not be.
         with suppress(Exception):
             ray.kill(actor)
 
@@ -100,47 +108,55 @@ class Pool:
 
 
 @dataclass(eq=False)
-class _Shift:
-    """What one worker has done in a pass.
+class _WorkerStatus:
+    """What this process knows of one worker in one pass.
 
     Attributes:
-        actor: Ray's handle of it.
-        has_begun: Whether it has begun the job, and computes like this process.
-        parts: Number of records of each part that it holds, by number of the part.
+        actor: Ray's handle of the worker.
+        has_begun: Whether the worker has begun the job of this pass, and its
+            fingerprint was that of this process.
+        record_counts: Number of records of each part that is in the worker's sums, by
+            index of the part.
     """
 
     actor: Any
     has_begun: bool = False
-    parts: dict[int, int] = field(default_factory=dict)
+    record_counts: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """What a worker is doing.
+    """A call of a worker that has not returned yet.
 
     Attributes:
-        shift: The worker, in this pass.
-        part: Number of the part that it reads; None for a worker that begins.
+        worker: The worker that was called.
+        part_index: Index of the part that the worker reads; None for a call of `begin`.
     """
 
-    shift: _Shift
-    part: int | None
+    worker: _WorkerStatus
+    part_index: int | None
 
 
 class Pass:
-    """One pass of a job over all parts, and sums over them, as often as they are asked.
+    """Sums all parts of the records on the workers of a pool.
+
+    A part is a piece of the records that one worker reads at a time, such as a stretch
+    of a file; it is called by its index in `parts`. Workers read each part once and
+    hold the sums, so that `totals` can be asked for again, as in every step of a
+    training.
 
     A worker gets one call at a time: `begin`, then `add` for part after part. So
-    `_calls` has one entry at most for each worker, and a worker without one is idle.
+    `_pending_calls` has at most one entry for each worker, and a worker without one is
+    idle.
 
     Args:
         pool: The workers.
-        parts: Descriptions of the parts.
+        parts: Descriptions of the parts, from which a worker reads the records.
         job: What a worker does with its parts.
         layout: Columns of the records, for the fingerprint.
         progress: Called with the number of records read so far.
-        max_parts_per_worker: How many parts a worker takes while others may still
-            begin; None for as many as it can.
+        max_parts_per_worker: How many parts a worker gets while other workers may still
+            begin; None for no limit.
 
     Raises:
         OptionError: if the job cannot be sent to workers.
@@ -160,6 +176,7 @@ class Pass:
         self._pool = pool
         self._parts = parts
         self._job = job
+        self._layout = layout
         self._progress = progress
         if max_parts_per_worker is None:
             self._max_parts_per_worker = len(parts)
@@ -167,8 +184,8 @@ class Pass:
             self._max_parts_per_worker = max_parts_per_worker
         self._fingerprint = fingerprint(job, layout)
         try:
-            # The job is stored once in the cluster, for all workers.
-            self._begin_arguments = ray.put(job), layout
+            # Ray's reference to the job, which is stored once for all workers.
+            self._stored_job = ray.put(job)
         except (TypeError, PicklingError) as error:
             raise OptionError(
                 "engine='ray': a map or a loss of this method cannot be sent to "
@@ -176,43 +193,58 @@ class Pass:
                 "generator or thread; or leave the engine out"
             ) from None
 
-        # Numbers of the parts that no worker has taken, ascending.
-        self._unread: list[int] = []
-        self._shifts: list[_Shift] = []
-        # What workers are doing, by Ray's handle of the call.
-        self._calls: dict[Any, _Call] = {}
-        # Errors of parts, by number of the part.
-        self._errors: dict[int, Exception] = {}
-        # How many workers were lost over each part; under None, those that read no part
-        # then, but began, or summed.
-        self._losses: Counter[int | None] = Counter()
-        # When a worker was hired last.
-        self._hired_at = 0.0
+        # Indices of the parts that no worker was given, ascending.
+        self._unread_parts: list[int] = []
+        # The workers of this pass that were not lost.
+        self._workers: list[_WorkerStatus] = []
+        # Calls that have not returned, by Ray's handle of the call.
+        self._pending_calls: dict[Any, _Call] = {}
+        # Errors in reading parts, by index of the part.
+        self._errors_by_part: dict[int, Exception] = {}
+        # Number of workers that were lost while they read a part, by its index; under
+        # None, those that were lost while they began or summed.
+        self._lost_workers_by_part: Counter[int | None] = Counter()
+        # When a worker was hired last, in seconds of the monotonic clock.
+        self._last_hired_at = 0.0
 
-    def totals(self, *question: Any) -> Any:
-        """Returns the exact totals over all parts.
+    def totals(self, *arguments: Any) -> Any:
+        """Computes the exact totals over all parts.
+
+        Where a worker is lost meanwhile, its parts are read again by others, until all
+        parts are in the totals.
 
         Args:
-            question: What the job's `total` takes.
+            arguments: Arguments of the job's `total`: none for sums of one round; the
+                number of a step and its parameters for gradients.
+
+        Returns:
+            What the job's `merge_totals` returns; private.
 
         Raises:
             DataError: if too many workers are lost, or a part cannot be read.
-            OptionError: if no worker can begin, or one computes differently.
+            OptionError: if no worker can begin, or a worker computes differently from
+                this process.
         """
         while True:
             self.read_parts()
-            totals = self._merged_totals(*question)
+            totals = self._merged_totals(*arguments)
             if totals is not None:
                 return totals
-            # A worker was lost: its parts are read again.
+            # A worker was lost, so its parts are unread again.
 
     def read_parts(self) -> int:
-        """Makes workers read all parts that none of them holds.
+        """Makes workers read all parts that are in no worker's sums.
 
-        Where another pass has used the workers in between, these are all parts.
+        These are all parts in the first call, and where another pass has used the
+        workers since the last call.
 
         Returns:
             Number of records; private.
+
+        Raises:
+            DataError: if too many workers are lost, or a part cannot be read.
+            OptionError: if no worker can begin, or a worker computes differently from
+                this process.
         """
         if self._pool.current_pass is not self:
             self._start_over()
@@ -221,49 +253,66 @@ class Pass:
 
     @property
     def _record_count(self) -> int:
-        """Number of records that workers hold; private."""
-        return sum(sum(shift.parts.values()) for shift in self._shifts)
+        """Number of records in the sums of all workers; private."""
+        return sum(sum(worker.record_counts.values()) for worker in self._workers)
 
     def _start_over(self) -> None:
-        """Begins with all parts; workers let go of what they hold of other passes."""
+        """Marks all parts as unread, and makes all workers of the pool begin the job.
+
+        Called when the workers hold no sums, or those of another pass. `Worker.begin`,
+        which is called for each of them, replaces the sums of that pass by empty ones.
+
+        What this process knew of workers, calls, errors and losses in an earlier use of
+        this pass is forgotten. Workers are hired up to the limit of the pool, but not
+        more than there are parts.
+        """
         self._pool.current_pass = self
-        self._unread = list(range(len(self._parts)))
-        self._shifts = []
-        self._calls = {}
-        self._errors = {}
-        self._losses = Counter()
-        self._hired_at = time.monotonic()
-        while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
+        self._unread_parts = list(range(len(self._parts)))
+        self._workers = []
+        self._pending_calls = {}
+        self._errors_by_part = {}
+        self._lost_workers_by_part = Counter()
+        self._last_hired_at = time.monotonic()
+        needed_workers = min(self._pool.worker_count, len(self._parts))
+        while len(self._pool.actors) < needed_workers:
             self._pool.hire()
         for actor in self._pool.actors:
-            self._begin_shift(actor)
+            self._begin_job(actor)
 
-    def _begin_shift(self, actor: Any) -> None:
-        """Makes a worker begin with the job; its answer is taken by `_take_result`."""
-        shift = _Shift(actor)
-        self._shifts.append(shift)
-        call = actor.begin.remote(*self._begin_arguments)
-        self._calls[call] = _Call(shift, None)
+    def _begin_job(self, actor: Any) -> None:
+        """Makes a worker begin the job of this pass, from empty sums.
+
+        Does not wait for the worker: `_take_result` takes its fingerprint later.
+
+        Args:
+            actor: Ray's handle of the worker.
+        """
+        worker = _WorkerStatus(actor)
+        self._workers.append(worker)
+        call_handle = actor.begin.remote(self._stored_job, self._layout)
+        self._pending_calls[call_handle] = _Call(worker, None)
 
     def _wait_for_parts(self) -> None:
-        """Gives out parts until workers have read all of them.
+        """Gives parts to workers until all parts are read.
 
         Raises:
-            OptionError: if no worker can begin.
-            Exception: the error of the first part that has one.
+            OptionError: if no worker can begin, or a worker computes differently from
+                this process.
+            DataError: if too many workers are lost.
+            Exception: the error in reading the first part that has one.
         """
         import ray
 
-        while self._unread or self._reads_a_part:
+        while self._unread_parts or self._is_reading:
             self._give_out_parts()
             ended_calls, _ = ray.wait(
-                list(self._calls), num_returns=1, timeout=PROGRESS_SECONDS
+                list(self._pending_calls), num_returns=1, timeout=PROGRESS_SECONDS
             )
-            for call in ended_calls:
-                self._take_result(call)
+            for call_handle in ended_calls:
+                self._take_result(call_handle)
             if self._progress:
                 self._progress(self._record_count)
-            nobody_has_begun = not any(shift.has_begun for shift in self._shifts)
+            nobody_has_begun = not any(worker.has_begun for worker in self._workers)
             if self._is_wait_over and nobody_has_begun:
                 raise OptionError(
                     "engine='ray': no worker could begin within "
@@ -271,42 +320,50 @@ class Pass:
                     "is at work, or its machines do not answer (`ray status` tells "
                     "which); wait until others are done, or give a longer wait_seconds"
                 )
-        if self._errors:
-            raise self._errors[self._first_failed_part]
+        if self._errors_by_part:
+            raise self._errors_by_part[self._first_failed_part]
 
     @property
-    def _reads_a_part(self) -> bool:
-        """Whether a worker is reading a part."""
-        return any(call.part is not None for call in self._calls.values())
+    def _is_reading(self) -> bool:
+        """Whether any worker is reading a part."""
+        return any(call.part_index is not None for call in self._pending_calls.values())
 
     def _give_out_parts(self) -> None:
-        """Gives each idle worker a part, as long as there are any."""
-        busy_shifts = {id(call.shift) for call in self._calls.values()}
-        # Once the wait is over, those who have begun take all that is left.
+        """Gives the next unread part to each idle worker.
+
+        A worker gets at most `_max_parts_per_worker` parts, so that those that begin
+        late get some too. Once the wait for late workers is over, the limit is lifted.
+        """
+        busy_workers = {id(call.worker) for call in self._pending_calls.values()}
         if self._is_wait_over:
             max_parts = len(self._parts)
         else:
             max_parts = self._max_parts_per_worker
-        for shift in self._shifts:
-            is_idle = id(shift) not in busy_shifts
-            if self._unread and is_idle and len(shift.parts) < max_parts:
-                part = self._unread.pop(0)
-                call = shift.actor.add.remote(part, self._parts[part])
-                self._calls[call] = _Call(shift, part)
+        for worker in self._workers:
+            is_idle = id(worker) not in busy_workers
+            has_room = len(worker.record_counts) < max_parts
+            if self._unread_parts and is_idle and has_room:
+                part_index = self._unread_parts.pop(0)
+                call_handle = worker.actor.add.remote(
+                    part_index, self._parts[part_index]
+                )
+                self._pending_calls[call_handle] = _Call(worker, part_index)
 
     @property
     def _is_wait_over(self) -> bool:
-        """Whether a worker that was hired last should have begun by now."""
-        return time.monotonic() - self._hired_at > self._pool.wait_seconds
+        """Whether the worker that was hired last should have begun by now."""
+        return time.monotonic() - self._last_hired_at > self._pool.wait_seconds
 
-    def _take_result(self, call: Any) -> None:
-        """Takes the result of a call of a worker, or replaces a worker that was lost.
+    def _take_result(self, call_handle: Any) -> None:
+        """Takes what a worker has returned, or replaces a worker that was lost.
+
+        A worker returns its fingerprint when it has begun, and the number of records or
+        an error when it has read a part. A part with an error is not read again, as it
+        would fail again. Of the unread parts, only those before it are still read: one
+        of them may have the error that is to be raised, that of the first part.
 
         Args:
-            call: Ray's handle of a call that has ended.
-
-        A part with an error stays read: it would fail again. Of the parts that are
-        unread then, only those before it are given out.
+            call_handle: Ray's handle of a call that has ended.
 
         Raises:
             OptionError: if the worker computes differently from this process.
@@ -314,141 +371,175 @@ class Pass:
         """
         import ray
 
-        ended_call = self._calls.pop(call)
-        shift = ended_call.shift
-        part = ended_call.part
+        call = self._pending_calls.pop(call_handle)
         try:
-            result = ray.get(call)
+            result = ray.get(call_handle)
         except ray.exceptions.RayError:
-            self._replace_worker(shift, part)
+            self._replace_worker(call.worker, call.part_index)
             return
-        if part is None:
-            if result != self._fingerprint:
-                raise OptionError(
-                    "engine='ray': a worker computes in another way than this process, "
-                    "on another processor or with other versions, so that a record's "
-                    "vector would depend on who reads it; run fit on a machine like "
-                    "the workers', all with the same installation"
-                )
-            shift.has_begun = True
+        if call.part_index is None:
+            self._check_fingerprint(result)
+            call.worker.has_begun = True
         elif isinstance(result, Exception):
-            self._errors[part] = result
-            self._unread = self._still_needed(self._unread)
+            self._errors_by_part[call.part_index] = result
+            self._unread_parts = self._before_first_error(self._unread_parts)
         else:
-            # Nothing is logged: how many parts there are tells the size of the private
-            # files.
-            shift.parts[part] = result
+            # Not logged: the number of parts tells the size of the private files.
+            call.worker.record_counts[call.part_index] = result
 
-    def _replace_worker(self, shift: _Shift, part: int | None) -> None:
-        """Hires another worker for one that was lost; its parts are read again.
-
-        The sums of a lost worker are lost with it, so all its parts are unread again,
-        not only the one that it was reading. Its calls are forgotten and it is killed:
-        if it was only out of reach, nothing that it still answers counts beside what
-        others read of the same parts.
-
-        Example: worker A has summed parts 0 and 3 and is lost while it reads part 5;
-        parts 7 and 8 are unread. Then 0, 3, 5, 7 and 8 are.
-
-        After an error nobody takes over the parts of the worker, and `_merged_totals`
-        refuses to add up without them.
-
-        What a change must keep: each part is in the sums once. The tests
-        `test_a_lost_worker_changes_no_total` and
-        `test_a_part_that_ends_every_worker_is_given_up` watch over this.
+    def _check_fingerprint(self, worker_fingerprint: str) -> None:
+        """Checks that a worker computes the same bits as this process.
 
         Args:
-            shift: The worker that was lost.
-            part: Number of the part that it read then; None if it began or summed.
+            worker_fingerprint: What `fingerprint` has returned in the worker.
 
         Raises:
-            DataError: if more than `MAX_LOSSES` were lost over this part.
+            OptionError: if the fingerprint of this process is another one.
         """
-        self._losses[part] += 1
-        # Neither worker nor part is named; see `_take_result`.
-        LOG.warning("%s", json.dumps({"event": "worker lost"}))
-        # From here on nobody waits for it, and its parts are in no sum.
-        self._shifts.remove(shift)
-        self._calls = {
-            handle: call
-            for handle, call in self._calls.items()
-            if call.shift is not shift
-        }
-        self._pool.dismiss(shift.actor)
-        if self._losses[part] > MAX_LOSSES:
-            if part is None:
-                stage = "before they began"
-            else:
-                stage = "over the same part of the records"
-            raise DataError(
-                f"engine='ray': {MAX_LOSSES + 1} workers were lost {stage}; look into "
-                "the logs of Ray: maybe they had no memory left (a smaller part_bytes, "
-                "fewer workers), or noisegate is not installed there"
+        if worker_fingerprint != self._fingerprint:
+            raise OptionError(
+                "engine='ray': a worker computes in another way than this process, "
+                "on another processor or with other versions, so that a record's "
+                "vector would depend on who reads it; run fit on a machine like "
+                "the workers', all with the same installation"
             )
-        lost_parts = [*shift.parts] + ([] if part is None else [part])
-        # Ascending, as the first unread part is given out first.
-        self._unread = sorted(self._still_needed([*self._unread, *lost_parts]))
-        self._begin_shift(self._pool.hire())
-        # The wait for the new worker begins: until it ends, those at work take no more
-        # than their share, and the new one gets some of the lost parts.
-        self._hired_at = time.monotonic()
 
-    def _still_needed(self, parts: Sequence[int]) -> list[int]:
-        """Returns those parts that stand before the first one with an error.
+    def _replace_worker(self, worker: _WorkerStatus, part_index: int | None) -> None:
+        """Hires another worker for one that was lost, and has its parts read again.
 
-        Only they can decide which error is raised: that of the first part.
+        The sums of a lost worker are lost with it. So all parts in them are unread
+        again, and with them the part that it was reading.
+
+        A worker may be lost only because it is out of reach. So its calls are forgotten
+        and it is killed: what it may still return is in no total.
+
+        Example: worker A has summed parts 0 and 3 and is lost while it reads part 5;
+        parts 7 and 8 are unread. Then 0, 3, 5, 7 and 8 are unread.
+
+        After an error in some part, the parts behind it are not read again, and
+        `_merged_totals` refuses to add up without them.
+
+        What a change must keep: each part is in the totals once. The tests
+        `test_a_lost_worker_changes_no_total` and
+        `test_a_part_that_ends_every_worker_is_given_up` notice when it is not.
+
+        Args:
+            worker: The worker that was lost.
+            part_index: Index of the part that it was reading; None if it was lost while
+                it began or summed.
+
+        Raises:
+            DataError: if more than `MAX_LOSSES` workers were lost over this part.
         """
-        return [part for part in parts if part < self._first_failed_part]
+        self._lost_workers_by_part[part_index] += 1
+        # Neither worker nor part is logged: they tell the number of parts, and with it
+        # the size of the private files.
+        LOG.warning("%s", json.dumps({"event": "worker lost"}))
+        self._workers.remove(worker)
+        self._pending_calls = {
+            call_handle: call
+            for call_handle, call in self._pending_calls.items()
+            if call.worker is not worker
+        }
+        self._pool.dismiss(worker.actor)
+        if self._lost_workers_by_part[part_index] > MAX_LOSSES:
+            raise _too_many_losses(part_index)
+        lost_parts = [*worker.record_counts] + (
+            [] if part_index is None else [part_index]
+        )
+        # Ascending, as `_give_out_parts` takes the first one.
+        self._unread_parts = sorted(
+            self._before_first_error([*self._unread_parts, *lost_parts])
+        )
+        self._begin_job(self._pool.hire())
+        # The wait for the new worker begins. Until it ends, other workers keep to
+        # `_max_parts_per_worker`, so that the new one gets some of the lost parts.
+        self._last_hired_at = time.monotonic()
+
+    def _before_first_error(self, part_indices: Sequence[int]) -> list[int]:
+        """Selects the parts that stand before the first part with an error.
+
+        Args:
+            part_indices: Indices of parts, in any order.
+
+        Returns:
+            Those below the first index with an error, in the same order; all of them
+            if there is no error.
+        """
+        return [index for index in part_indices if index < self._first_failed_part]
 
     @property
     def _first_failed_part(self) -> int:
-        """Number of the first part with an error; the number of parts if none has."""
-        return min(self._errors, default=len(self._parts))
+        """Index of the first part with an error; the number of parts without errors."""
+        return min(self._errors_by_part, default=len(self._parts))
 
-    def _merged_totals(self, *question: Any) -> Any:
+    def _merged_totals(self, *arguments: Any) -> Any:
         """Adds up the totals of all workers, and checks that each part is in them once.
 
-        The parts that a worker names must be those that this process has counted for
-        it, none may be named twice, and together they must be all. All workers are
-        asked before the first answer is awaited, so that they sum at the same time.
+        Each worker returns, beside its totals, which parts are in them. These must be
+        the parts that this process has counted for the worker, no two workers may have
+        the same part, and together they must have all parts.
+
+        All workers are called before the first result is awaited, so that they sum at
+        the same time.
 
         Args:
-            question: What the job's `total` takes.
+            arguments: Arguments of the job's `total`.
 
         Returns:
-            The totals; None if a worker was lost by now.
+            The totals over all parts; None if a worker was lost meanwhile.
 
         Raises:
-            Exception: what stopped a worker.
-            RuntimeError: if a part is in no sum, or in two.
+            Exception: an error in a worker.
+            RuntimeError: if a part is in no total, or in two.
         """
         import ray
 
         calls = [
-            (shift, shift.actor.totals.remote(*question))
-            for shift in self._shifts
-            if shift.parts
+            (worker, worker.actor.totals.remote(*arguments))
+            for worker in self._workers
+            if worker.record_counts
         ]
-        totals: list[Any] = []
+        totals_of_workers: list[Any] = []
         summed_parts: set[int] = set()
-        for shift, call in calls:
+        for worker, call_handle in calls:
             try:
-                result = ray.get(call)
+                result = ray.get(call_handle)
             except ray.exceptions.RayError:
-                # What the others have answered is dropped, as they will be asked again.
-                self._replace_worker(shift, None)
+                # What other workers have returned is dropped: they are called again.
+                self._replace_worker(worker, None)
                 return None
             if isinstance(result, Exception):
                 raise result
-            parts, total = result
-            if parts != shift.parts or not summed_parts.isdisjoint(parts):
+            record_counts, total = result
+            is_as_counted = record_counts == worker.record_counts
+            if not is_as_counted or not summed_parts.isdisjoint(record_counts):
                 raise RuntimeError("a part of the records is in no sum, or in two")
-            summed_parts.update(parts)
-            totals.append(total)
+            summed_parts.update(record_counts)
+            totals_of_workers.append(total)
         if summed_parts != set(range(len(self._parts))):
             raise RuntimeError("a part of the records is in no sum")
-        self._losses.clear()  # the next question counts anew
-        return self._job.merge_totals(totals)
+        # Losses are limited for each call of `totals`, not for a whole training.
+        self._lost_workers_by_part.clear()
+        return self._job.merge_totals(totals_of_workers)
+
+
+def _too_many_losses(part_index: int | None) -> DataError:
+    """Returns the error of a pass that lost more workers than it may.
+
+    Args:
+        part_index: Index of the part over which they were lost; None if they were lost
+            while they began or summed. The message does not tell the index.
+    """
+    if part_index is None:
+        stage = "before they began"
+    else:
+        stage = "over the same part of the records"
+    return DataError(
+        f"engine='ray': {MAX_LOSSES + 1} workers were lost {stage}; look into "
+        "the logs of Ray: maybe they had no memory left (a smaller part_bytes, "
+        "fewer workers), or noisegate is not installed there"
+    )
 
 
 # By these, beside the processor, numerical libraries choose their kernels.
@@ -475,10 +566,10 @@ _FINGERPRINT_SEED = 20261123
 
 
 class SumJob:
-    """Sums the questions of one round over the parts of a worker.
+    """Sums the vectors of the records in a worker's parts, for one round of queries.
 
     Args:
-        tasks: The questions, by name.
+        tasks: The sum to take for each query, by name of the query.
     """
 
     def __init__(self, tasks: Mapping[str, SumTask]) -> None:
@@ -486,32 +577,38 @@ class SumJob:
 
     @cached_property
     def _totals(self) -> Totals:
-        """The sums so far.
+        """Exact sums over the parts that were added so far; private.
 
-        They are made in the worker: arrays that Ray brings there cannot be written to.
+        They are created in the worker, when they are first used: arrays that Ray has
+        brought there are read-only.
         """
         return Totals(self._tasks)
 
-    def add_part(self, number: int, part: Part) -> int:
-        """Adds the records of a part to the sums.
+    def add_part(self, part_index: int, part: Part) -> int:
+        """Reads the records of a part and adds them to the sums.
 
         Args:
-            number: Number of the part; not used.
-            part: The part.
+            part_index: Index of the part. It is not used here; `HeldGradients`, the
+                other kind of job, draws samples by it.
+            part: Description of the part, from which its records are read.
 
         Returns:
-            Number of its records.
+            Number of records of the part.
         """
         totals = LocalEngine(threads=1).sum(part, self._tasks, None)
         self._totals.merge(totals)
         return totals.records
 
     def total(self) -> Totals:
-        """Returns the sums so far; private."""
+        """Returns the exact sums over the parts that were added so far; private."""
         return self._totals
 
     def merge_totals(self, totals_of_workers: Sequence[Totals]) -> Totals:
-        """Adds up the sums of several workers."""
+        """Adds up the sums of several workers.
+
+        Args:
+            totals_of_workers: What `total` has returned in each worker.
+        """
         merged_totals = Totals(self._tasks)
         for totals in totals_of_workers:
             merged_totals.merge(totals)
@@ -520,90 +617,104 @@ class SumJob:
     def probe_sums(
         self, layout: Layout, random: np.random.Generator
     ) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields sums over made-up records, for comparison between machines.
+        """Yields sums over made-up records, by which machines are compared.
 
-        They are of one record, of a full block, and of one more.
+        Two machines that round differently give different integers here, so
+        `fingerprint` hashes these sums. Kernels may round differently in a block that
+        is padded. So the sums are taken over one record, over a full block, and over
+        one record more than that.
 
         Args:
-            layout: Columns of the records.
+            layout: Columns of the made-up records.
             random: Draws the records.
 
         Yields:
-            The sum of each question, (columns, dim), in grid units.
+            The sum for each query, by name in ascending order, (columns, dim), in grid
+            units.
         """
-        for rows in (1, BLOCK_ROWS, BLOCK_ROWS + 1):
-            records = Encoded([made_up_records(layout, rows, random)])
+        for record_count in (1, BLOCK_ROWS, BLOCK_ROWS + 1):
+            records = Encoded([made_up_records(layout, record_count, random)])
             totals = LocalEngine(threads=1).sum(records, self._tasks, None)
             yield from (totals.sums[name] for name in sorted(totals.sums))
 
 
 Job: TypeAlias = SumJob | HeldGradients
-"""What a worker does with the parts that it is given; it can be pickled before it has
-any."""
+"""What a worker does with the parts that it is given. It is sent to workers, so it must
+be picklable before any part was added."""
 
 
 class Worker:
-    """One process of the cluster, with the parts that it holds for its job."""
+    """The side of a worker: an object in a process of the cluster, called by `Pass`."""
 
     def __init__(self) -> None:
+        # What is done with the parts; it holds the sums.
         self._job: Job = SumJob({})
-        # Number of records of each part, by number of the part.
-        self._parts: dict[int, int] = {}
+        # Number of records of each part that is in the sums, by index of the part.
+        self._record_counts: dict[int, int] = {}
 
     def begin(self, job: Job, layout: Layout) -> str:
-        """Begins a job, from nothing.
+        """Begins a job with no parts; sums of an earlier job are dropped.
 
         Args:
             job: The job.
-            layout: Columns of the records.
+            layout: Columns of the records, for the fingerprint.
 
         Returns:
-            The fingerprint of this process.
+            The fingerprint of this process, see `fingerprint`.
         """
         self._job = job
-        self._parts = {}
+        self._record_counts = {}
         return fingerprint(job, layout)
 
-    def add(self, number: int, part: Part) -> int | Exception:
-        """Takes a part, once.
+    def add(self, part_index: int, part: Part) -> int | Exception:
+        """Reads a part and adds its records to the sums, once.
 
-        A second call with the same number adds nothing, and a part that fails adds
-        nothing either. `test_a_repeated_part_counts_once` watches over this.
+        A second call with the same index adds nothing, and neither does a part that
+        fails. `test_a_repeated_part_counts_once` notices if one does.
 
         Args:
-            number: Number of the part.
-            part: Its description.
+            part_index: Index of the part.
+            part: Description of the part, from which its records are read.
 
         Returns:
-            Number of its records; or what stopped it.
+            Number of records of the part; or the error that stopped the reading.
         """
-        if number not in self._parts:
-            result = _result_or_error(partial(self._job.add_part, number, part))
+        if part_index not in self._record_counts:
+            result = _result_or_error(partial(self._job.add_part, part_index, part))
             if isinstance(result, Exception):
                 return result
-            self._parts[number] = result
-        return self._parts[number]
+            self._record_counts[part_index] = result
+        return self._record_counts[part_index]
 
-    def totals(self, *question: Any) -> tuple[Mapping[int, int], Any] | Exception:
-        """Returns the sums over the parts that were taken.
+    def totals(self, *arguments: Any) -> tuple[Mapping[int, int], Any] | Exception:
+        """Returns the exact sums over the parts of this worker; private.
 
         Args:
-            question: What the job's `total` takes.
+            arguments: Arguments of the job's `total`: none for sums of one round; the
+                number of a step and its parameters for gradients.
 
         Returns:
-            Number of records of each part that is in the sums, and the sums; or what
-            stopped it.
+            Number of records of each part that is in the sums, by index of the part,
+            and the sums; or the error that stopped the summing.
         """
-        result = _result_or_error(partial(self._job.total, *question))
+        result = _result_or_error(partial(self._job.total, *arguments))
         if isinstance(result, Exception):
             return result
-        return self._parts, result
+        return self._record_counts, result
 
 
 def _result_or_error(work: Callable[[], Any]) -> Any:
-    """Returns what some work returns, or its error.
+    """Calls a function in a worker, and returns its error instead of raising it.
 
-    The message of an unforeseen error is left out: it may quote a record.
+    Ray passes a raised error on with its message and traceback, which may quote a
+    record. So errors are returned as values: of an unforeseen one only its type, and
+    the file and line where it was raised.
+
+    Args:
+        work: The function.
+
+    Returns:
+        The result of the function, or its error.
     """
     try:
         return work()
@@ -618,13 +729,15 @@ def _result_or_error(work: Callable[[], Any]) -> Any:
 
 
 def fingerprint(job: Job, layout: Layout) -> str:
-    """Hashes all that decides on the bits of sums in this process.
+    """Hashes everything that may decide on the bits of sums in this process.
 
-    That is its processor, versions and settings, and, as a trial, the integers that
-    made-up records add up to.
+    These are its processor, the versions of its packages, the settings that choose
+    numerical kernels, and the integers that made-up records add up to. A worker whose
+    fingerprint differs from that of the calling process is refused, since a record's
+    vector must not depend on who computes it.
 
     Args:
-        job: The job.
+        job: The job, which is tried on made-up records.
         layout: Columns of the made-up records.
 
     Returns:
@@ -641,7 +754,12 @@ def fingerprint(job: Job, layout: Layout) -> str:
 
 
 def _processor() -> tuple[str, ...]:
-    """Returns a description of the processor."""
+    """Describes the processor of this machine: what kernels are chosen by.
+
+    Returns:
+        The architecture, and on Linux the lines of ``/proc/cpuinfo`` that name the
+        model and its instruction sets, each once.
+    """
     lines: set[str] = set()
     with suppress(OSError):  # there is no such file but on Linux
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")

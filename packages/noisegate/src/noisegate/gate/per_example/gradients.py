@@ -1,8 +1,8 @@
-"""Gradients of a loss at single records, and the probe that each is its record's alone.
+"""Gradients of a loss at single records, and the probe that records do not mix.
 
-Torch computes gradients in float32, a row for each record, in blocks of one shape; so
-memory is bounded by the block, whatever the Poisson sample. Clipping, rounding and
-summing is done in `privacy.gradient_grid` (G-20)::
+Torch computes gradients in float32, one row for each record, in blocks of a fixed
+number of records. So memory is bounded by the block, however many records the Poisson
+sample has. `privacy.gradient_grid` clips, rounds and sums the gradients (G-20)::
 
     block of records ──► gradients, float32 ──► clip, round, sum in integers
                          (here, by torch)       (privacy.gradient_grid)
@@ -12,7 +12,8 @@ How to read it, in three parts:
 - `RecordLoss`, `FactoredLoss`, `module_loss` and others: the losses of a record.
 - `RecordGradients`, `FactoredGradients`: each has `compute_gradients`, from a block to
   `GradientRows`, and `add_clipped`, from some of these rows to a sum.
-- `choose_execution`: the probe, which chooses how blocks are computed.
+- `choose_execution`: the probe. It tries gradients on made-up records, and chooses how
+  blocks are computed.
 """
 
 from __future__ import annotations
@@ -78,12 +79,13 @@ class RecordLoss(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FactoredLoss:
-    """Loss of a model that is linear in its one parameter, and then anything.
+    """Loss of a model with one parameter, in which its outputs are linear.
 
-    With the parameter W, (groups, outputs, inputs), outputs[g] = W[g] @ inputs[g]. So
-    the gradient at one record is, for each group, the outer product of two vectors.
-    Both are rounded to the grid, and products of integers are summed by exact matrix
-    products: as fast as a step without privacy (G-20).
+    With the parameter W, (groups, outputs, inputs), outputs[g] = W[g] @ inputs[g]; any
+    function of the outputs follows. So the gradient at one record is, for each group,
+    an outer product of two vectors, its factors. Both factors are rounded to the grid,
+    and their products are summed by exact matrix products of integers: as fast as a
+    step without privacy (G-20).
 
     Attributes:
         inputs: From one record's numeric and coded columns to what W[g] is multiplied
@@ -258,29 +260,41 @@ def _check_layers(module: nn.Module) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientRows:
-    """The gradients at some records in float32, before any clipping or rounding."""
+    """The gradients at some records in float32, before any clipping or rounding.
+
+    All arrays together are the gradients: one row of each belongs to each record. They
+    are written by `compute_gradients` of a class and read by `add_clipped` of the same:
+
+    - `RecordGradients` has the gradients that are written out, (records, numbers), and
+      then two factors for each name in `product_names`.
+    - `FactoredGradients` has the two factors of its one parameter.
+    """
 
     arrays: tuple[npt.NDArray[np.float32], ...]
-    """Parts of the gradients; the first axis of each array is that of records. Which
-    parts they are is up to `compute_gradients`, whose class reads them again."""
+    """The gradients; the first axis of each array is that of records."""
     product_names: tuple[str, ...] = ()
-    """Parameters whose gradient is an outer product, in the order in which their
-    factors stand in `arrays`."""
+    """Parameters whose gradient is stored as two factors, whose outer product it is; in
+    the order of the factors in `arrays`."""
 
     def take(self, rows: slice) -> GradientRows:
-        """Returns the gradients at some of the records, without copying."""
+        """Selects the gradients at some of the records, without copying.
+
+        Args:
+            rows: Positions of the records.
+        """
         return GradientRows(
             arrays=tuple(array[rows] for array in self.arrays),
             product_names=self.product_names,
         )
 
 
-# Records of a block. Few, as the last block of a step is padded.
+# Records of a block at most. Few, as the last block of each step is padded.
 _MAX_ROWS = 64
-# Numbers that the gradients of a block have at most: 40 MB, several times over. Larger
-# blocks were slower too.
+# Numbers that the gradients of a block have at most: 40 MB, of which a step needs
+# several times as much. Larger blocks were also slower.
 _MAX_NUMBERS = 10**7
-# Kernels round by position the least in blocks of a multiple of this.
+# In blocks of a multiple of 16 records, kernels of matrix products rarely round a
+# record by its position, so that the probe seldom has to choose a slower way.
 _ROWS_MULTIPLE = 16
 
 
@@ -289,11 +303,12 @@ class RecordGradients:
 
     Args:
         loss: The loss.
-        plan: Shapes of the parameters, and the grid.
+        plan: Shapes of the parameters, and the grid on which gradients are clipped.
         rows: How many records a block has at most; None for as many as fit into memory.
 
     Attributes:
-        execution: How blocks are computed; set by `choose_execution`.
+        execution: How many records a block has, and how it is computed. It begins with
+            the largest block; the probe, `choose_execution`, replaces it.
     """
 
     def __init__(
@@ -301,12 +316,13 @@ class RecordGradients:
     ) -> None:
         self._loss = loss
         self._plan = plan
-        # Example: of 200 000 parameters 50 records fit, and a block has 48.
+        # Example: with 200 000 parameters 50 records fit, and a block has 48.
         fitting_rows = max(1, min(_MAX_ROWS, _MAX_NUMBERS // plan.count))
         if fitting_rows >= _ROWS_MULTIPLE:
             fitting_rows = fitting_rows // _ROWS_MULTIPLE * _ROWS_MULTIPLE
         self.execution = Execution(rows=rows or fitting_rows)
-        # Whether layers can be traced for this loss; None before the first block.
+        # Whether the faster of two ways to compute gradients is right for this loss,
+        # see `is_traceable`; None before the first block.
         self._is_traceable: bool | None = None
 
     def compute_gradients(
@@ -315,25 +331,33 @@ class RecordGradients:
         numeric: Float32[Tensor, "rows numeric"],
         codes: Int64[Tensor, "rows coded"],
     ) -> GradientRows:
-        """Computes the gradients at the records of a block.
+        """Computes the gradient of the loss at each record of a block.
+
+        Of a layer that is called once in the loss, the gradient with respect to the
+        weight is an outer product, of the layer's input and of the gradient at its
+        output. Such a gradient is returned as these two factors: they have far fewer
+        numbers than their product, and are enough for clipping and summing. All other
+        gradients are written out.
+
+        What a change must keep: a record's row follows from that record alone, and the
+        way to compute it is the same for all private records. So the way is chosen at
+        the first block, which is the probe's and has made-up records. The probe
+        (`choose_execution`) notices a row that depends on other records.
 
         Args:
-            parameters: Where they are taken, by name.
-            numeric: Numeric columns.
-            codes: Coded columns.
+            parameters: Parameters with respect to which gradients are taken, by name,
+                at their present values.
+            numeric: Numeric columns of the block.
+            codes: Coded columns of the block.
 
         Returns:
-            First the gradients at all parameters but those of `product_names`, side by
-            side, (rows, numbers). Then, for each of these, the two factors of its
-            gradient, (rows, inputs) and (rows, outputs).
+            First the gradients that are written out, side by side in the order of the
+            plan, (rows, numbers). Then, for each of `product_names`, its two factors:
+            the inputs of the layer, (rows, inputs), and the gradients at its outputs,
+            (rows, outputs).
         """
         import torch
 
-        # The first block is one of the probe, which has made-up records, and
-        # `is_traceable` draws others again. So the way is chosen before a private
-        # record is read, and stays the same for all of them. Either way is safe, as
-        # both treat each record alone, which the probe tries; a wrong choice would only
-        # train worse.
         if self._is_traceable is None:
             self._is_traceable = is_traceable(self._loss, parameters, numeric, codes)
         if self._is_traceable:
@@ -344,9 +368,9 @@ class RecordGradients:
             name for name in self._plan.parameters if name in gradients.products
         )
         flat_gradients = [
-            gradients.full[name].reshape(len(numeric), -1)
+            gradients.plain[name].reshape(len(numeric), -1)
             for name in self._plan.parameters
-            if name in gradients.full
+            if name in gradients.plain
         ]
         if flat_gradients:
             side_by_side = torch.cat(flat_gradients, dim=1)
@@ -356,19 +380,23 @@ class RecordGradients:
             factor for name in product_names for factor in gradients.products[name]
         ]
         arrays = tuple(
-            part.to("cpu", torch.float32).numpy() for part in (side_by_side, *factors)
+            tensor.to("cpu", torch.float32).numpy()
+            for tensor in (side_by_side, *factors)
         )
         return GradientRows(arrays=arrays, product_names=product_names)
 
     def add_clipped(self, sums: npt.NDArray[np.int64], gradients: GradientRows) -> None:
-        """Clips the gradients of records, each as a whole, and adds them to a sum.
+        """Clips the gradient at each record to the norm, and adds it to a sum.
+
+        A gradient is clipped as one vector over all parameters, not parameter by
+        parameter. `test_adding_removing_or_changing_a_record` notices if it is not.
 
         Args:
             sums: The sum in grid units, (count,); changed in place.
-            gradients: Gradients that `compute_gradients` returned, or some of them.
+            gradients: Rows that `compute_gradients` returned, or some of them.
         """
         side_by_side, *factors = gradients.arrays
-        # The factors of a product stand one behind the other.
+        # The two factors of a product stand one behind the other.
         pairs_of_factors = zip(factors[0::2], factors[1::2], strict=True)
         products = dict(zip(gradients.product_names, pairs_of_factors, strict=True))
         add_gradients(
@@ -377,15 +405,17 @@ class RecordGradients:
 
 
 class FactoredGradients:
-    """Computes and sums the gradients of a loss that is linear in its one parameter.
+    """Computes and sums the gradients of a model that is linear in its one parameter.
 
     Args:
-        loss: The loss.
-        plan: Shape of the parameter, and the grid.
+        loss: The model and its loss.
+        plan: Shape of the parameter, (groups, outputs, inputs), and the grid on which
+            gradients are clipped.
         rows: How many records a block has at most; None for 64.
 
     Attributes:
-        execution: How blocks are computed; set by `choose_execution`.
+        execution: How many records a block has, and how it is computed. It begins with
+            the largest block; the probe, `choose_execution`, replaces it.
     """
 
     def __init__(
@@ -402,16 +432,20 @@ class FactoredGradients:
         numeric: Float32[Tensor, "rows numeric"],
         codes: Int64[Tensor, "rows coded"],
     ) -> GradientRows:
-        """Computes the two factors of the gradients at the records of a block.
+        """Computes the gradient at each record of a block, as two factors.
+
+        In each group of outputs, the gradient is the outer product of the gradient at
+        the outputs and the inputs.
 
         Args:
-            parameters: Where they are taken: the one parameter, by name.
-            numeric: Numeric columns.
-            codes: Coded columns.
+            parameters: The one parameter with respect to which gradients are taken, by
+                name, at its present value.
+            numeric: Numeric columns of the block.
+            codes: Coded columns of the block.
 
         Returns:
-            Inputs, (rows, groups, inputs), and gradients of the loss at the outputs,
-            (rows, groups, outputs).
+            The factors: inputs, (rows, groups, inputs), and gradients of the loss at
+            the outputs, (rows, groups, outputs).
 
         Raises:
             OptionError: if the inputs have another shape than the plan.
@@ -433,7 +467,8 @@ class FactoredGradients:
         outputs = torch.stack(
             [inputs[:, group] @ weights[group].T for group in range(groups)], dim=1
         )
-        # One backward pass through the sum, as each loss depends on its own outputs.
+        # One backward pass through the sum of all losses: the loss of a record depends
+        # on its own outputs alone, so it gives the gradient of each.
         outputs.requires_grad_()
         total = vmap(self._loss.loss, randomness="error")(outputs, numeric, codes).sum()
         (gradients,) = torch.autograd.grad(total, outputs)
@@ -446,11 +481,11 @@ class FactoredGradients:
         )
 
     def add_clipped(self, sums: npt.NDArray[np.int64], gradients: GradientRows) -> None:
-        """Clips the gradients of records, each as a whole, and adds them to a sum.
+        """Clips the gradient at each record to the norm, and adds it to a sum.
 
         Args:
             sums: The sum in grid units, (count,); changed in place.
-            gradients: Gradients that `compute_gradients` returned, or some of them.
+            gradients: Rows that `compute_gradients` returned, or some of them.
         """
         inputs, output_gradients = gradients.arrays
         add_factored(sums, inputs, output_gradients, self._plan.grid)
@@ -463,7 +498,7 @@ GradientSource: TypeAlias = RecordGradients | FactoredGradients
 def gradient_source(
     loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None
 ) -> GradientSource:
-    """Returns what computes and sums the gradients of a loss.
+    """Returns the object that computes and sums the gradients of a loss.
 
     Args:
         loss: The loss of one record.
@@ -502,21 +537,21 @@ def compute_block_gradients(
     codes: npt.NDArray[np.integer],
     device: str,
 ) -> GradientRows:
-    """Computes the gradients of one block; the probe and every step come here.
+    """Computes the gradients at the records of one block.
 
-    The block is copied to memory that torch has aligned, since kernels may round by
-    where an array begins.
+    Both the probe and every step call this function, so that what was tried is what is
+    done. The block is copied into memory that torch has allocated: kernels may round
+    differently by the address at which an array begins.
 
     Args:
-        source: Computes them.
-        parameters: Where they are taken, by name.
-        numeric: Numeric columns, (rows, columns), with the rows of
-            `source.execution`.
+        source: Computes the gradients.
+        parameters: Parameters with respect to which gradients are taken, by name.
+        numeric: Numeric columns, (rows, columns), with `source.execution.rows` rows.
         codes: Coded columns, (rows, columns).
-        device: Where torch computes.
+        device: Device on which torch computes.
 
     Returns:
-        What `source.compute_gradients` returns.
+        The gradients, one row for each record.
     """
     import torch
 
@@ -529,24 +564,25 @@ def compute_block_gradients(
 def clipped_gradients(
     discriminator: nn.Module, rows: Float[Tensor, "rows inputs"], *, clip_norm: float
 ) -> dict[str, Tensor]:
-    """Returns the mean of a discriminator's clipped gradients over generated records.
+    """Computes the mean of a discriminator's clipped gradients over generated records.
 
-    Generated records are public, so floats will do: nothing is rounded to the grid, and
-    no noise is added. They are clipped like private ones, so that neither outweighs the
-    other where a training uses both.
+    Generated records are public. So their gradients are not rounded to the grid, and
+    get no noise. They are clipped like those at private records, so that neither
+    outweigh the other in a training that uses both.
 
     Args:
         discriminator: From a batch of inputs to scores.
         rows: Generated records, as the discriminator takes them.
-        clip_norm: Norm to which the gradient at each record is clipped.
+        clip_norm: L2 norm to which the gradient at each record is clipped.
 
     Returns:
-        The mean, by parameter.
+        The mean gradient of −log(1 − D), where D is the sigmoid of the score; by
+        parameter, each of the shape of its parameter.
     """
     import torch
     from torch.nn.functional import softplus
 
-    # −log(1 − D) of a generated record, with D the sigmoid of the score.
+    # −log(1 − D) = softplus(score)
     loss = module_loss(
         discriminator, lambda run, row, codes: softplus(run(row[None]))[0]
     )
@@ -557,9 +593,10 @@ def clipped_gradients(
     for block in torch.split(rows, _MAX_ROWS):
         no_codes = block.new_zeros(len(block), 0)
         gradients = per_example_gradients(loss, parameters, block, no_codes)
-        # Of an outer product, the squared norm is the product of those of its factors.
+        # The squared norm of an outer product is that of one factor times that of the
+        # other.
         squared_norms = [
-            value.flatten(1).square().sum(dim=1) for value in gradients.full.values()
+            value.flatten(1).square().sum(dim=1) for value in gradients.plain.values()
         ] + [
             inputs.square().sum(dim=1) * outputs.square().sum(dim=1)
             for inputs, outputs in gradients.products.values()
@@ -567,7 +604,7 @@ def clipped_gradients(
         # Clamped, so that a gradient of zero does not divide by zero.
         norms = torch.stack(squared_norms).sum(dim=0).sqrt().clamp_min(1e-30)
         weights = (clip_norm / norms).clamp_max(1.0) / len(rows)
-        for name, value in gradients.full.items():
+        for name, value in gradients.plain.items():
             mean[name] += torch.tensordot(weights, value, dims=1)
         for name, (inputs, outputs) in gradients.products.items():
             mean[name] += (outputs * weights[:, None]).T @ inputs
@@ -580,24 +617,29 @@ def choose_execution(
     layout: Layout,
     device: str,
     name: str,
-    represent: Representation | None = None,
+    representation: Representation | None = None,
     *,
     threads: int = 1,
 ) -> None:
-    """Tries gradients on made-up records, and chooses how blocks are computed.
+    """Probes gradients on made-up records, and chooses how blocks are computed.
 
-    Sets `source.execution` to the fastest way in which what a record adds is a function
-    of that record alone. Before the call, it says how many records a block may have at
-    most. While ways are tried it is the one that is tried, also after an error: a
-    source that was refused is not to be used.
+    The probe computes the same made-up records in differently arranged blocks. It sets
+    `source.execution` to the fastest way to compute in which the bits of a gradient,
+    and the integers that it adds to a sum, are the same in every arrangement: so they
+    are a function of the record alone.
+
+    Before the call, `source.execution.rows` says how many records a block may have at
+    most. During the call `source.execution` is the way that is being tried, and after
+    an error it stays so: a source that was refused must not be used.
 
     Args:
-        source: Computes the gradients.
-        parameters: Those of the first step, by name.
+        source: Computes and sums the gradients; its `execution` is set.
+        parameters: Parameters of the first step, by name.
         layout: Columns of the made-up records.
-        device: Where torch computes.
+        device: Device on which torch computes.
         name: What messages call the gradients.
-        represent: The map whose vectors stand for the numeric columns, if any.
+        representation: A public map whose vectors replace the numeric columns, and how
+            it is computed; None for none.
         threads: Threads of torch, in the probe and in the steps.
 
     Raises:
@@ -605,27 +647,35 @@ def choose_execution(
             its position.
         DataError: if the map is not finite at a made-up record.
     """
-    # Not at those of the first step themselves, where zeros may hide a dependence.
+    # At the parameters of the first step themselves, zeros may hide a dependence.
     probe_parameters = nearby_parameters(parameters)
     count = sum(value.numel() for value in parameters.values())
 
     def draw_records(rows: int, random: np.random.Generator) -> EncodedTable:
-        """Draws public records, as the gradients see them."""
+        """Draws made-up records, as the gradients see them."""
         records = made_up_records(layout, rows, random)
-        return records if represent is None else embedded_records(records, *represent)
+        if representation is None:
+            return records
+        return embedded_records(
+            records, representation.feature_map, representation.execution
+        )
 
     def compute(
         execution: Execution, records: EncodedTable, positions: range
     ) -> ProbeResult:
-        """Computes a block; a record's bits are its gradient and what it adds."""
-        # The source computes in the way that is set in it, in the probe as in a step.
+        """Computes the gradients of a block, and returns those at some positions.
+
+        What is compared of a record are the bits of its gradient, and a digest of the
+        integers that it adds to a sum.
+        """
+        # The way to compute is an attribute of the source, in the probe as in a step.
         source.execution = execution
         block_gradients = compute_block_gradients(
             source, probe_parameters, records.numeric, records.codes, device
         )
         gradients = block_gradients.take(slice(positions.start, positions.stop))
-        # All parts of a gradient side by side. The width is computed, as -1 would be
-        # none where there are no positions.
+        # All arrays side by side. `reshape` cannot infer a width of -1 where there are
+        # no positions, so it is computed.
         values = np.concatenate(
             [
                 array.reshape(len(positions), math.prod(array.shape[1:]))
@@ -662,15 +712,17 @@ _NEARBY_STD = 0.02
 
 
 def nearby_parameters(parameters: Parameters) -> dict[str, Tensor]:
-    """Moves parameters a little, in the same way each time.
+    """Returns parameters near those of a first step, for the probe.
 
-    At the parameters of a first step, many are zero, and hide what they multiply.
+    At the start of a training many parameters are zero, and hide what they multiply: a
+    dependence on other records might not be seen there.
 
     Args:
         parameters: Parameters, by name.
 
     Returns:
-        Each plus normal noise of standard deviation 0.02, of a fixed seed.
+        Each parameter plus normal noise of standard deviation 0.02. The seed is fixed,
+        so that all machines and calls get the same.
 
     Examples:
         >>> import torch
@@ -692,29 +744,30 @@ def nearby_parameters(parameters: Parameters) -> dict[str, Tensor]:
 def _digests_of_sums(
     source: GradientSource, gradients: GradientRows, count: int
 ) -> list[bytes]:
-    """Hashes what each record adds to a sum by itself, in grid units.
+    """Hashes the integers that each record alone adds to a sum.
 
-    Also checks that the first two records, and all together, add just the sum of that:
-    two are the fewest that are added together, and a step adds up to a whole block. All
-    numbers in between would take a time that grows with the square of the block.
-    `test_a_block_that_adds_something_else_than_its_records_is_refused` watches over
-    this.
+    Also checks that records which are added together add the sum of these integers, for
+    the first two records and for all of them: a step adds at least one and at most all
+    records of a block at once. To check all numbers in between would take time in
+    proportion to the square of the block. The test
+    `test_a_block_that_adds_something_else_than_its_records_is_refused` notices if this
+    is not checked.
 
     Args:
-        source: Clips and sums.
-        gradients: Gradients of some records, maybe of none.
-        count: How many numbers a sum has.
+        source: Clips the gradients and sums them.
+        gradients: Gradients at some records, maybe at none.
+        count: Number of coordinates of a sum.
 
     Returns:
-        A digest for each record, of 16 bytes: two records add the same if and only if
-        their digests are equal, but for collisions.
+        A digest of 16 bytes for each record. Records with the same digest add the same
+        integers.
 
     Raises:
-        OptionError: if records together add something else.
+        OptionError: if records together add something else than they add alone.
     """
 
     def sum_rows(rows: slice) -> npt.NDArray[np.int64]:
-        """Returns what records add together, (count,)."""
+        """Computes what some of the records add together, (count,)."""
         sums = np.zeros(count, dtype=np.int64)
         source.add_clipped(sums, gradients.take(rows))
         return sums

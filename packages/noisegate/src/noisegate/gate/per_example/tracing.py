@@ -2,12 +2,14 @@
 
 A loss is mapped over the records of a block (`torch.func.vmap`), and one backward pass
 goes through the sum of the losses. Every record has its own copy of each parameter, a
-view that takes no memory; the gradient at the copies is the gradient at the records.
+view that takes no memory. The gradient with respect to a record's copy is the gradient
+at that record.
 
-Layers are faster still. Where a loss calls `linear`, `conv2d` or `group_norm` with a
-parameter, the layer is run once for the block, with the shared parameter, as without
-privacy. Its gradients are made from its input x and the gradient d of the loss at its
-output, as a sum over positions:
+Layers are traced, which is faster still. Where a loss calls `linear`, `conv2d` or
+`group_norm` with a parameter, the layer is run once for the whole block, with the
+shared parameter, as it would be without privacy. The gradients of its parameters are
+computed from its input x and the gradient d of the loss at its output, as a sum over
+positions (pixels, or steps of a sequence):
 
 ============  ====================================
 layer         gradient of the weight at one record
@@ -19,8 +21,8 @@ layer         gradient of the weight at one record
 
 The gradient of a bias is Σ d.
 
-Nothing here matters for privacy but that records are not mixed, which the gate probes.
-A loss that this file does not see through (`is_traceable`) is left to
+For privacy only one thing matters here: that records are not mixed. The gate probes
+that. A loss whose traced gradients are wrong (`is_traceable`) is left to
 `torch.func.grad`.
 
 How to read it: `per_example_gradients` is the main line, `_layer_tracer_class` catches
@@ -48,13 +50,14 @@ and coded columns."""
 
 @dataclass(frozen=True, kw_only=True)
 class BlockGradients:
-    """Gradients at the records of a block, by parameter."""
+    """The gradients at the records of a block. A parameter is in one of the two."""
 
     products: dict[str, tuple[Tensor, Tensor]]
-    """Of parameters whose gradient is an outer product: the inputs of their layer,
-    (rows, inputs), and the gradients at its outputs, (rows, outputs)."""
-    full: dict[str, Tensor]
-    """Of all other parameters, the gradients, (rows, …)."""
+    """By name of the parameter, two factors whose outer product is the gradient at each
+    record: the inputs of a layer, (rows, inputs), and the gradients at its outputs,
+    (rows, outputs). Such parameters are weights of layers that are called once."""
+    plain: dict[str, Tensor]
+    """By name of the parameter, the gradient at each record, (rows, …)."""
 
 
 def per_example_gradients(
@@ -65,15 +68,21 @@ def per_example_gradients(
     *,
     traced: bool = True,
 ) -> BlockGradients:
-    """Computes the gradients of a loss at each record of a block.
+    """Computes the gradient of a loss at each record of a block.
+
+    Every record has its own copy of each parameter, a view without memory of its own,
+    and one backward pass through the sum of the losses gives the gradients of all
+    copies. A layer that is called with a parameter is traced: it is run once for the
+    whole block, and the gradients of its parameters follow from its inputs and from the
+    gradients at its outputs.
 
     Args:
         loss: The loss of one record.
-        parameters: Where gradients are taken, by name.
-        numeric: Numeric columns.
-        codes: Coded columns.
-        traced: Whether layers are run once for the block, with the shared parameters;
-            False for comparison.
+        parameters: Parameters with respect to which gradients are taken, by name.
+        numeric: Numeric columns of the block.
+        codes: Coded columns of the block.
+        traced: Whether layers are traced; without that, all gradients are those of the
+            copies, which `is_traceable` compares with.
     """
     import torch
     from torch.func import vmap
@@ -90,7 +99,7 @@ def per_example_gradients(
         record_numeric: Float[Tensor, " numeric"],
         record_codes: Shaped[Tensor, " coded"],
     ) -> Float[Tensor, ""]:
-        """Returns the loss of one record; notes its layers in `calls`.
+        """Returns the loss of one record; adds the calls of its layers to `calls`.
 
         Torch calls it once for all records, with stand-ins for the tensors of one.
         """
@@ -100,8 +109,9 @@ def per_example_gradients(
             return loss(record_parameters, record_numeric, record_codes)
 
     losses = vmap(loss_of_record, randomness="error")(copies, numeric, codes)
-    # A record's copy and output are in its own loss alone, so the gradient of the sum
-    # is that of each. Where the loss does not use one, it is None.
+    # A record's copies, and its rows of the outputs, are in its own loss alone. So the
+    # gradient of the sum has in each row the gradient of that record's loss. It is None
+    # for what the loss does not use.
     gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
         losses.sum(),
         [*(call.output for call in calls), *copies.values()],
@@ -115,7 +125,7 @@ def per_example_gradients(
 
 @dataclass(frozen=True, kw_only=True)
 class _Use:
-    """One use of a parameter, in a call of a layer."""
+    """One use of a parameter in the loss: in one role of one call of a traced layer."""
 
     call: LayerCall
     """The call."""
@@ -131,7 +141,12 @@ def _sum_uses(
     copy_gradients: dict[str, Tensor | None],
     copies: Parameters,
 ) -> BlockGradients:
-    """Adds up, for each parameter, the gradients of all its uses.
+    """Adds up, for each parameter, the gradients of all its uses in the loss.
+
+    A parameter may be used by several calls of traced layers, and also outside of such
+    layers, through the records' copies. Its gradient is the sum over all of these uses.
+    If the only use is as a weight that is applied once to each record, the gradient is
+    an outer product, and is kept as its two factors.
 
     Args:
         calls: The calls of layers that were traced.
@@ -142,8 +157,8 @@ def _sum_uses(
         copies: The records' copies of each parameter, (rows, …).
 
     Returns:
-        An outer product where a weight is used once, with one product for each record;
-        full gradients of all other parameters, zero where the loss uses none.
+        Two factors for weights with one such use; the gradients of all other
+        parameters, zero for those that the loss does not use.
     """
     import torch
 
@@ -155,7 +170,7 @@ def _sum_uses(
                 uses_by_name[name].append(use)
 
     products: dict[str, tuple[Tensor, Tensor]] = {}
-    full: dict[str, Tensor] = {}
+    plain: dict[str, Tensor] = {}
     for name, copy in copies.items():
         uses = uses_by_name[name]
         other_gradient = copy_gradients[name]
@@ -175,10 +190,10 @@ def _sum_uses(
         if other_gradient is not None:
             gradients.append(other_gradient)
         if gradients:
-            full[name] = sum(gradients[1:], start=gradients[0])
+            plain[name] = sum(gradients[1:], start=gradients[0])
         else:
-            full[name] = torch.zeros_like(copy)
-    return BlockGradients(products=products, full=full)
+            plain[name] = torch.zeros_like(copy)
+    return BlockGradients(products=products, plain=plain)
 
 
 def untraced_gradients(
@@ -187,27 +202,31 @@ def untraced_gradients(
     numeric: Float[Tensor, "rows numeric"],
     codes: Int64[Tensor, "rows coded"],
 ) -> BlockGradients:
-    """Computes the gradients of any loss at each record by `torch.func.grad`: slower.
+    """Computes the gradient of any loss at each record of a block, by torch alone.
+
+    It is slower than `per_example_gradients`, and right for losses that cannot be
+    traced.
 
     Args:
         loss: The loss of one record.
-        parameters: Where gradients are taken, by name.
-        numeric: Numeric columns.
-        codes: Coded columns.
+        parameters: Parameters with respect to which gradients are taken, by name.
+        numeric: Numeric columns of the block.
+        codes: Coded columns of the block.
     """
     from torch.func import grad, vmap
 
     gradients_of_records = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
     return BlockGradients(
-        products={}, full=gradients_of_records(dict(parameters), numeric, codes)
+        products={}, plain=gradients_of_records(dict(parameters), numeric, codes)
     )
 
 
-# Seed and size of the changes of parameters at which `is_traceable` compares.
+# `is_traceable` compares at parameters that are moved by noise of this seed and size,
+# as zeros would hide what they multiply.
 _COMPARED_SEED = 0
 _COMPARED_STD = 0.1
-# By how much two ways to compute a gradient may differ, relative to its largest entry,
-# and to the largest of all parameters' gradients.
+# Two ways to compute a gradient agree if they differ by at most this part of its
+# largest entry, plus that part of the largest entry over all parameters.
 _MAX_RELATIVE_DIFFERENCE = 1e-3
 _MAX_ROUNDING = 1e-5
 
@@ -218,19 +237,22 @@ def is_traceable(
     numeric: Float[Tensor, "rows numeric"],
     codes: Int64[Tensor, "rows coded"],
 ) -> bool:
-    """Returns whether gradients are the same with layers traced and without.
+    """Returns whether the traced gradients of a loss are right.
 
-    They are compared at two made-up records, and at parameters near some. No value of a
-    record is used, so the answer is public.
+    They are compared with those of the records' copies of the parameters, at two
+    made-up records and near the given parameters. No value of a record is used, so the
+    result is public. A wrong result would harm the training, not privacy: both ways
+    treat each record by itself, which the gate probes.
 
     Args:
         loss: The loss of one record.
         parameters: The parameters, by name.
-        numeric: Numeric columns, of which shape and type alone are used.
-        codes: Coded columns, likewise.
+        numeric: Numeric columns of a block; only their shape and type are used.
+        codes: Coded columns of a block; only their shape and type are used.
 
     Returns:
-        False too where tracing fails, as with a gradient inside the loss.
+        Whether they agree up to rounding. False also where tracing fails, as for a loss
+        that takes a gradient itself.
     """
     import torch
 
@@ -245,7 +267,7 @@ def is_traceable(
     try:
         expected = per_example_gradients(
             loss, nearby_parameters, made_up_numeric, made_up_codes, traced=False
-        ).full
+        ).plain
         traced = per_example_gradients(
             loss, nearby_parameters, made_up_numeric, made_up_codes
         )
@@ -257,9 +279,10 @@ def is_traceable(
         name: outputs[:, :, None] * inputs[:, None, :]
         for name, (inputs, outputs) in traced.products.items()
     }
-    gradients |= traced.full
-    # A gradient that is zero but for rounding, as that of a bias before a
-    # normalisation, agrees with any such.
+    gradients |= traced.plain
+    # Of a gradient that is zero but for rounding, such as that of a bias before a
+    # normalisation, even the largest entry is rounding. So some absolute difference is
+    # allowed too.
     rounding = _MAX_ROUNDING * max(
         float(value.abs().max()) for value in expected.values()
     )
@@ -274,18 +297,19 @@ def is_traceable(
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCall:
-    """One call of a layer, for all records of a block."""
+    """One call of a traced layer, which was run once for all records of a block."""
 
     names: Mapping[str, str]
     """Name of the parameter in each role, "weight" and "bias"."""
     output: Tensor
-    """What the layer returned, (rows, …), part of the graph of the losses."""
+    """What the layer returned, (rows, …); part of the graph of the losses."""
     parameter_gradient: Callable[[Tensor, str], Tensor]
-    """From the gradient of the losses at the output, (rows, …), and a role to the
-    gradient at the parameter in that role, of each record, (rows, …)."""
+    """Computes the gradient at each record, (rows, …), with respect to the parameter in
+    a role: from the gradient of the losses at the output, (rows, …), and the role."""
     inputs: Tensor | None = None
-    """What the layer was given, (rows, inputs), if the gradient of its weight is one
-    outer product for each record: of the gradient at the output, and these."""
+    """The inputs of the layer, (rows, inputs), if the gradient of its weight at a
+    record is the outer product of the gradient at the output and these inputs; else
+    None."""
 
 
 Arguments: TypeAlias = Mapping[str, Any]
@@ -298,21 +322,25 @@ LayerRunner: TypeAlias = Callable[["Tensor"], LayerCall]
 
 @dataclass(frozen=True)
 class _LayerKind:
-    """A function of torch that is traced."""
+    """A function of torch whose calls are traced."""
 
     read_call: Callable[..., LayerRunner | None]
-    """From the arguments of a call, the names of the parameters and the shared
-    parameters by role to what runs the layer; None for a call that is left to torch."""
+    """Reads a call: from its arguments, the names of its parameters by role, and the
+    shared parameters as keyword arguments by role, to a function that runs the layer on
+    a whole block. It returns None for a call that is left to torch."""
     argument_names: tuple[str, ...]
     """Names of the positional arguments, in order."""
 
 
 @cache
 def _layer_tracer_class() -> Any:
-    """Returns the class of the context that traces layers.
+    """Returns the class of the context manager that traces layers.
 
-    It is defined when it is first asked for, as its base classes are torch's, which is
-    slow to import.
+    While it is entered, it catches every call of a function of torch. A call of a layer
+    with parameters is run on the whole block; any other call goes on as usual.
+
+    The class is defined in the first call of this function, since its base classes are
+    torch's, which is slow to import.
     """
     import torch
     from torch.nn import functional
@@ -330,10 +358,10 @@ def _layer_tracer_class() -> Any:
     }
 
     class OnWholeBlock(torch.autograd.Function):
-        """Runs a layer once for the whole block, outside of the map over its records.
+        """Runs a layer once for the whole block, although the loss sees one record.
 
-        When torch maps this function over records, it calls `vmap` with the inputs of
-        all of them.
+        The loss is mapped over records by `torch.vmap`. For a function of this class,
+        torch then calls its method `vmap` once, with the inputs of all records.
         """
 
         @staticmethod
@@ -356,21 +384,28 @@ def _layer_tracer_class() -> Any:
             run_layer: Callable[[Tensor], Tensor],
             inputs: Float[Tensor, "..."],
         ) -> tuple[Float[Tensor, "rows ..."], int]:
-            """Returns the outputs of the layer, and the axis of records in them.
+            """Runs the layer on the inputs of all records.
 
-            The axis of records in the inputs is the second of `in_dims`, as they are
-            the second argument.
+            Args:
+                info: Facts of torch about the map; not used.
+                in_dims: For each of the two following arguments, which of its axes is
+                    that of records; None for the function.
+                run_layer: Runs the layer on a block, with the axis of records first.
+                inputs: Inputs of all records.
+
+            Returns:
+                The outputs of the layer, and 0, their axis of records.
             """
             return run_layer(inputs.movedim(in_dims[1], 0)), 0
 
     class LayerTracer(TorchFunctionMode):
-        """While it is entered, runs layers on whole blocks and notes their calls.
+        """Runs layers on whole blocks and lists their calls, while it is entered.
 
         Args:
-            record_parameters: A record's copies of the parameters, by name, inside the
-                map.
-            shared_parameters: The shared parameters, by name.
-            calls: Is filled with the calls.
+            record_parameters: One record's copies of the parameters, by name, as the
+                loss gets them inside the map over records.
+            shared_parameters: The parameters that all records share, by name.
+            calls: The list to which the calls of layers are added.
         """
 
         def __init__(
@@ -380,7 +415,8 @@ def _layer_tracer_class() -> Any:
             calls: list[LayerCall],
         ) -> None:
             super().__init__()
-            # A loss hands its parameters on to layers, by which they are known again.
+            # A loss passes the copies on to layers, where they are recognised by
+            # identity.
             self._names_by_id = {
                 id(value): name for name, value in record_parameters.items()
             }
@@ -390,7 +426,14 @@ def _layer_tracer_class() -> Any:
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            """Runs a layer on the whole block if it has parameters, else as usual."""
+            """Runs one call of torch: a layer on the whole block, all else as usual.
+
+            Args:
+                func: The function of torch that was called.
+                types: Types of the arguments; not used.
+                args: Positional arguments of the call.
+                kwargs: Keyword arguments of the call.
+            """
             options = kwargs or {}
             kind = layer_kinds.get(func)
             if kind is None:
@@ -400,30 +443,32 @@ def _layer_tracer_class() -> Any:
             if run_layer is None:
                 return func(*args, **options)
 
-            def run_and_note(
+            def run_and_list(
                 block: Float[Tensor, "rows ..."],
             ) -> Float[Tensor, "rows ..."]:
-                """Returns the outputs of the layer, and notes its call."""
+                """Returns the outputs of the layer, and adds its call to the list."""
                 call = run_layer(block)
-                # Where nothing before the layer has parameters, the graph begins here.
+                # The gradient at the output is asked for, also where nothing before
+                # this layer has parameters.
                 call.output.requires_grad_()
                 self._calls.append(call)
                 return call.output
 
-            return OnWholeBlock.apply(run_and_note, arguments["input"])
+            return OnWholeBlock.apply(run_and_list, arguments["input"])
 
         def _layer_runner(
             self, kind: _LayerKind, arguments: Arguments
         ) -> LayerRunner | None:
-            """Returns what runs a layer with the shared parameters.
+            """Returns a function that runs a layer with the shared parameters.
 
             Args:
-                kind: The function that was called.
-                arguments: Its arguments, among them a record's copies of parameters.
+                kind: Which function of torch was called.
+                arguments: Its arguments by name. A parameter is among them as one
+                    record's copy.
 
             Returns:
-                None for a call that is left to torch: its weight is none of the
-                parameters, or its bias is something else.
+                The function; None for a call that is left to torch, as its weight is
+                none of the parameters of the loss, or its bias is not.
             """
             layer_parameters = {
                 role: arguments[role]
@@ -451,9 +496,19 @@ def _linear(
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, " outputs"] | None = None,
 ) -> LayerRunner:
-    """Reads a call of ``linear``: outputs = weight @ inputs + bias, by position.
+    """Reads a call of ``linear``: outputs = weight @ inputs + bias, at each position.
 
-    A layer of a perceptron has one position; one of a sequence, as many as its steps.
+    A layer of a perceptron has one position; a layer on a sequence has one for each
+    step of it. With the input x and the gradient d of the loss at the output, the
+    gradient of the weight is Σ d ⊗ x over positions, that of the bias Σ d.
+
+    Args:
+        names: Name of the parameter in each role.
+        weight: The shared weight.
+        bias: The shared bias; None without one.
+
+    Returns:
+        A function that runs the layer on a whole block.
     """
     import torch
 
@@ -465,7 +520,7 @@ def _linear(
         def parameter_gradient(
             output_gradient: Float[Tensor, "rows ... outputs"], role: str
         ) -> Float[Tensor, "rows outputs ..."]:
-            """Sums d for the bias, d ⊗ x for the weight, over positions."""
+            """Computes the gradient of weight or bias, Σ d ⊗ x or Σ d by position."""
             d = output_gradient.reshape(len(block), position_count, -1)
             if role == "bias":
                 return d.sum(dim=1)
@@ -492,9 +547,20 @@ def _conv2d(
 ) -> LayerRunner | None:
     """Reads a call of ``conv2d``: each patch of an image is multiplied by the weight.
 
-    In shapes, c and c2 are channels of inputs and outputs, kh and kw the height and
-    width of a patch. Calls with several groups, or padding by a word, are left to
-    torch.
+    With a patch x and the gradient d of the loss at its output, the gradient of the
+    weight is Σ d ⊗ x over patches, that of the bias Σ d. In shapes, c and c2 are the
+    channels of inputs and outputs, h and w the height and width of an image, kh and kw
+    those of a patch, h2 and w2 those of an output.
+
+    Args:
+        arguments: Arguments of the call, by name.
+        names: Name of the parameter in each role.
+        weight: The shared weight.
+        bias: The shared bias; None without one.
+
+    Returns:
+        A function that runs the layer on a whole block; None for a call that is left to
+        torch: one with several groups of channels, or with padding given by a word.
     """
     import torch
 
@@ -515,7 +581,7 @@ def _conv2d(
         def parameter_gradient(
             output_gradient: Float[Tensor, "rows ... c2 h2 w2"], role: str
         ) -> Float[Tensor, "rows numbers"]:
-            """Sums d for the bias, d ⊗ patch for the weight, over patches."""
+            """Computes the gradient of weight or bias: Σ d ⊗ x or Σ d over patches."""
             d = output_gradient.reshape(len(images), len(weight), -1)
             if role == "bias":
                 per_image = d.sum(dim=2)
@@ -542,8 +608,19 @@ def _group_norm(
 ) -> LayerRunner:
     """Reads a call of ``group_norm``: normalises groups of channels, then scales each.
 
-    Each group is centred and divided by its standard deviation; then each channel is
-    multiplied by its weight, and its bias is added.
+    Each group of channels is centred and divided by its standard deviation; then each
+    channel is multiplied by its weight, and its bias is added. With a pixel x and the
+    gradient d of the loss at its output, the gradient of the weight is
+    Σ d · (x − mean) / std over the pixels of a channel, that of the bias Σ d.
+
+    Args:
+        arguments: Arguments of the call, by name.
+        names: Name of the parameter in each role.
+        weight: The shared weight, one number for each channel.
+        bias: The shared bias, likewise; None without one.
+
+    Returns:
+        A function that runs the layer on a whole block.
     """
     import torch
 
@@ -571,9 +648,10 @@ def _group_norm(
         def parameter_gradient(
             output_gradient: Float[Tensor, "rows batch channels ..."], role: str
         ) -> Float[Tensor, "rows channels"]:
-            """Sums d for the bias, d · (x − mean) / std for the weight, over pixels.
+            """Computes the gradient of weight or bias, a sum over pixels.
 
-            The latter is (Σ d·x − mean · Σ d) / std, as a mean is of a whole group.
+            Mean and standard deviation are the same for all pixels of a channel. So the
+            sum for the weight, Σ d · (x − mean) / std, is (Σ d·x − mean · Σ d) / std.
             """
             sums = sum_over_pixels(output_gradient)
             if role == "weight":

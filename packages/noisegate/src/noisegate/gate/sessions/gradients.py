@@ -1,9 +1,9 @@
 """Training in steps: noisy sums of clipped gradients over fresh samples (G-19, G-21).
 
-Each step hands out one noisy vector. The parameters of a step may depend on everything
-that was handed out before; sampling probability, clipping norm and noise may not, since
-the plan fixes them (G-21). How many records are in a sample stays private; the time
-that a step takes tells about it (G-19).
+Each step returns one noisy vector. The parameters of a step may depend on everything
+that earlier steps returned; sampling probability, clipping norm and noise may not, as
+the plan fixes them (G-21). The number of records in a sample stays private, but the
+time that a step takes tells about it (G-19).
 
 The kinds of query in steps are subclasses::
 
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 
 
 class StepSession(SumSession):
-    """The steps of one plan, and its questions if it has any.
+    """Answers the steps of one plan, and its queries if it has any.
 
-    Use it in a ``with`` block, and call `release` with what was trained. The whole plan
-    is reserved before the first record is read, and stays spent from the first noise
-    on, however many steps follow.
+    Use it in a ``with`` block, and call `release` with the trained parameters. The cost
+    of the whole plan is reserved before the first record is read, and stays spent from
+    the first noise on, however many steps follow.
 
     Args:
-        access: What the gate grants; its plan is a `CalibratedStepPlan`.
-        settings: Public settings of the kind of query, for the certificate. They also
-            tell the run from others when it is resumed.
-        journal: File that counts steps across interruptions; None for a run that
-            cannot be resumed.
+        access: The records, the plan, which is a `CalibratedStepPlan`, and the means.
+        settings: Public settings of the kind of query, for the certificate. A run that
+            is resumed must have the same.
+        journal: File that counts the steps begun, so that an interrupted run can go on;
+            None for a run that cannot.
 
     Raises:
         OptionError: if the journal is of another run, or the plan cannot be resumed.
@@ -79,22 +79,26 @@ class StepSession(SumSession):
         public = {**access.public, "gradients": {plan.name: public_settings}}
         super().__init__(replace(access, public=public))
 
+        # Whether the query was tried on made-up records.
         self._is_probed = False
-        # As many as the probe had: bits may depend on it.
+        # Threads of torch in the probe and in all steps: the bits may depend on them.
         self._torch_threads = 1
-        # The parameters of the latest step, as the query uses them.
+        # Parameters of the latest step, by name, converted as the query needs them.
         self._parameters: Mapping[str, Any] = {}
         self._samples = PoissonSamples(rate=plan.sampling_probability)
-        # What holds the records, after the first step; None before.
+        # The records in memory, here or in workers; None before the first step.
         self._held_records: Any = None
 
-        # Steps begun by all processes with the journal, as far as this one has seen.
+        # Number of steps begun by all processes with the journal, when it was read
+        # last.
         self._begun_steps = 0
-        # Steps that this process has begun; without a journal the same.
+        # Number of steps that this process has begun; without a journal all of them.
         self._steps_begun_here = 0
+        # The file that counts steps; None for a run that cannot be resumed.
         self._journal: Journal | None = None
+        # Whether this process has created that file, for a new run.
         self._has_created_journal = False
-        # First line of the journal of the run that is resumed, if one is.
+        # First line of the journal, if a run is resumed; None for a new run.
         self._resumed_header: Mapping[str, Any] | None = None
         if journal is not None:
             self._open_journal(journal)
@@ -105,11 +109,12 @@ class StepSession(SumSession):
         return self.plan.plan
 
     def _open_journal(self, path: Path) -> None:
-        """Opens the journal, and takes up the run that it counts, if there is one.
+        """Opens the journal, and goes on with the run that it counts, if there is one.
 
-        Called last in the constructor, as the digest of the run is of all public
-        settings. It only reads: `_reserve` asks the ledger and creates the journal of a
-        new run, before the first record is read. What follows::
+        Called last in the constructor, since the digest that identifies a run is of all
+        public settings. It only reads the file. Later, before the first record is read,
+        `_reserve` asks the ledger, and creates the journal of a new run. What follows
+        from the file::
 
             file             steps begun      reservation of this session
             none             0                a new one
@@ -121,8 +126,9 @@ class StepSession(SumSession):
         is as it was. A journal with all steps begun is taken up too: no step is left,
         and the run may be released.
 
-        What a change must keep: a run that is taken up costs nothing and counts the
-        steps of the file. The tests of `test_gradient_journal` watch over this.
+        What a change must keep: a run that is taken up costs nothing again, and the
+        steps in the file count as begun. The tests in `test_gradient_journal.py` notice
+        if this changes.
 
         Args:
             path: The file of the journal.
@@ -130,7 +136,7 @@ class StepSession(SumSession):
         Raises:
             OptionError: if it is of another run, or the plan cannot be resumed.
         """
-        # Before the file is looked at, as such a plan has no use for any.
+        # Before the file is looked at: such a plan can use no journal at all.
         if self.plan.releases:
             raise OptionError(
                 "journal: a run with queries cannot be resumed, as their results are "
@@ -140,11 +146,12 @@ class StepSession(SumSession):
         self._journal = Journal(path, self._run_digest())
         self._resumed_header = self._journal.resume()
         reservation = self._access.reservation
-        # Several processes may confirm it: the journal gives each step to one of them.
-        # Of a new run too, as another process may take it up while this one is at work.
+        # Several processes may confirm the reservation, as the journal gives each step
+        # to one of them: also that of a new run, which another process may take up
+        # while this one is still at work.
         reservation.is_shared = True
         if self._resumed_header is not None:
-            # As of now; `_begin_step` gets the number of a step from the journal.
+            # For now: `_begin_step` takes the number of a step from the journal.
             self._begun_steps = self._journal.begun_step_count()
             reservation.resume(self._resumed_header.get("reservation"))
 
@@ -155,12 +162,12 @@ class StepSession(SumSession):
         return max(steps - self._begun_steps, 0)
 
     def prepare_steps(self, parameters: Mapping[str, Any]) -> None:
-        """Makes the session ready for a step at some parameters, or refuses them.
+        """Checks parameters, and probes the query in the first call.
 
-        What is computed of a record is tried on made-up ones, once: in the first call.
-        Nothing is read or spent, and `step` does the same by itself. Call it where
-        questions come before the steps, so that their cost is not lost to a step that
-        is refused.
+        The probe tries the computation on made-up records: what it computes of a record
+        must not depend on other records. No private record is read, and nothing is
+        spent. `step` does the same by itself. Call this first where queries come before
+        the steps, so that they are not paid for in vain if a step would be refused.
 
         Args:
             parameters: Public parameters, by name, of the shapes of the plan.
@@ -177,17 +184,20 @@ class StepSession(SumSession):
                 self._is_probed = True
 
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Hands out the noisy vector of a fresh sample.
+        """Computes the vector of a fresh sample of the records, and adds noise.
 
-        A step is begun before its sample is drawn, and its noise is drawn last. An
-        interruption in between uses the step up: it is paid for, and not drawn again.
+        For gradients, the vector is the sum of the clipped gradients at the records in
+        a Poisson sample. A step is marked as begun before its sample is drawn, and its
+        noise is drawn last. If it is interrupted in between, the step is used up: it is
+        paid for, and no other noise is drawn for it.
 
         Args:
-            parameters: Public parameters, by name: where gradients are taken, or what
-                the function of a sample gets.
+            parameters: Public parameters, by name: those with respect to which
+                gradients are taken, or those that the function of a sample gets.
 
         Returns:
-            The vector, array by array, in the units of the gradients.
+            The noisy vector as arrays of the planned shapes, by name, in the units of
+            the gradients.
 
         Raises:
             OptionError: if no step is left, or parameters, loss or function do not fit
@@ -214,12 +224,13 @@ class StepSession(SumSession):
             return self._unpacked(noisy_total)
 
     def _begin_step(self) -> int:
-        """Marks the next step as begun, before anything is drawn for it.
+        """Marks the next step as begun, before its sample is drawn.
 
-        The journal, if there is one, gives each step to one process. It is asked first
-        and the number compared afterwards, since any count that is read before may be
-        out of date. So where another process has begun the last step, the journal
-        counts one more than there are. That does no harm: no noise is drawn for it, and
+        With a journal, several processes may take steps of one run, and the journal
+        gives each step to one of them. The step is marked first and its number compared
+        with the plan afterwards, since any number that was read before may be out of
+        date. So if another process has begun the last step, the journal counts one step
+        more than planned. This is harmless: no noise is drawn for it, and
         `remaining_steps` is 0 from then on.
 
         Returns:
@@ -239,19 +250,22 @@ class StepSession(SumSession):
         return number
 
     def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
-        """Releases what was trained, and answers if any, and commits the reservation.
+        """Releases the trained parameters and all answers, with their certificate.
 
-        The journal is removed last. If the process dies before, the run may be resumed
-        and released again, unless the reservation was committed.
+        The reservation in the ledger is committed, and then the journal removed. If the
+        process dies before the commit, the run may be resumed and released again.
 
         Args:
-            parameters: What was trained on what the steps returned, by name, of the
-                shapes of the plan's `released`. It is required, and optional only in
-                the signature, as `SumSession.release` takes none.
+            parameters: Public parameters that were trained on what the steps returned,
+                by name, of the shapes of the plan's `released`. They are required;
+                the argument is optional only because `SumSession.release` has none.
+
+        Returns:
+            The parameters and the answers to the queries, with their certificate.
 
         Raises:
-            OptionError: if they are missing or do not fit, a question is open, or it
-                was called before.
+            OptionError: if the parameters are missing or do not fit, a query is not
+                answered, no step was taken, or the release was handed out before.
         """
         if parameters is None:
             raise OptionError("release() of a gradient run takes what was trained.")
@@ -262,7 +276,8 @@ class StepSession(SumSession):
                 raise OptionError("no step was taken, so there is nothing to release.")
             packed = plan.pack(arrays)
             if self.state is State.PLANNED:
-                # The interrupted run had taken all steps, so this one has taken none.
+                # A resumed run whose steps were all taken before. Its reservation is
+                # taken up and confirmed without a step.
                 with self._reading_records():
                     self._confirm()
             self._values[plan.name] = packed
@@ -272,9 +287,9 @@ class StepSession(SumSession):
         return release
 
     def _thread_count(self) -> int:
-        """Returns how many threads torch uses in the probe and in all steps.
+        """Returns the number of threads that torch uses in the probe and in all steps.
 
-        The bits of a gradient may depend on it.
+        The bits of a gradient may depend on it, so it is chosen once.
         """
         engine = self._access.engine
         uses_one_core = engine is not None and engine.one_core
@@ -285,20 +300,21 @@ class StepSession(SumSession):
         return torch.get_num_threads()
 
     def _read_checked_records(self) -> Any:
-        """Reads all records for the steps, and checks how many there are.
+        """Reads all records into memory for the steps, and checks their number.
 
         Returns:
-            What `_read_records` returns; private.
+            The records, as `_read_records` returns them; private.
 
         Raises:
-            DataError: if the number is not the public one, or 0.
+            DataError: if the number is 0, or not the public one where that must be
+                exact.
             OverflowError: if the sum of a step could leave 64 bits.
         """
         held_records = self._read_records()
-        record_count = held_records.records
+        record_count = held_records.record_count
         self._check_record_count(record_count)
-        # `RECORD_LIMIT` is for vectors of norm `UNITS`; here a record may move the sum
-        # by the sensitivity.
+        # `RECORD_LIMIT` holds for vectors of norm `UNITS`. Here a record may add as
+        # much as the sensitivity to the sum.
         max_records = RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity)
         if record_count > max_records:
             raise OverflowError("too many records: the sum could leave 64 bits.")
@@ -307,7 +323,10 @@ class StepSession(SumSession):
     # What the kinds of query in steps differ in.
 
     def _checked_parameters(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the parameters of a step as the query uses them.
+        """Checks the parameters of a step, and converts them as the query needs them.
+
+        Args:
+            parameters: Public parameters, by name.
 
         Raises:
             OptionError: if they do not fit the plan.
@@ -325,22 +344,25 @@ class StepSession(SumSession):
 
     @abstractmethod
     def _read_records(self) -> Any:
-        """Reads all records, to be held for the steps.
+        """Reads all records into memory, for all steps.
 
         Returns:
-            An object that holds them, whose `records` is their number; private.
+            An object that holds them, with their number as `record_count`; private.
         """
 
     @abstractmethod
     def _total(self, number: int) -> Integers:
-        """Returns the exact vector of a step, (count,), in grid units; private.
+        """Computes the exact vector of a step.
 
         Args:
             number: Number of the step, from 0.
+
+        Returns:
+            The vector, (count,), in grid units; private.
         """
 
     def _unpacked(self, noisy: Integers) -> dict[str, Any]:
-        """Returns the noisy vector of a step array by array, in its own units.
+        """Splits the noisy vector of a step into arrays, in the units of the gradients.
 
         Args:
             noisy: The vector in grid units, (count,).
@@ -359,29 +381,33 @@ class StepSession(SumSession):
         return {**super()._stds(), self._step_plan.name: self.plan.noise_std_natural}
 
     def _reserve(self) -> None:
-        """Reserves the cost, or takes up the run of the journal of steps.
+        """Reserves the cost, or goes on with the reservation of a resumed run.
 
-        A new run reserves before its journal is made. If the process dies in between,
-        the reservation stays open, no noise was drawn on it, and the next run reserves
-        anew.
+        A new run reserves in the ledger before it creates the journal of its steps. If
+        the process dies in between, that reservation stays open without any noise drawn
+        on it, and the next run reserves anew.
+
+        A resumed run costs nothing again, and gives nothing back: it may have drawn
+        noise. If the run also has a journal of queries (`AnswerJournal`), this process
+        becomes its owner.
 
         Raises:
-            OptionError: if the reservation of that run is closed, or of another plan.
+            OptionError: if the reservation of a resumed run is closed, or of another
+                plan.
             BudgetRefusedError: if the ledger refuses.
         """
         answer_journal = self._access.journal
         if self._resumed_header is None:
             super()._reserve()
         else:
-            # The journal of the steps has compared the run, and names the reservation.
+            # The journal of the steps has identified the run and its reservation.
             self._access.reservation.reserve(self.plan, self._access.method)
             if answer_journal is not None and answer_journal.exists:
-                answer_journal.take_up(None)
+                answer_journal.become_owner(None)
             else:
                 self._access = replace(self._access, journal=None)
 
         if self._resumed_header is not None:
-            # The interrupted run may have drawn noise: nothing is given back.
             self._advance_to(State.CONFIRMED)
         elif self._journal is not None:
             reference = self._access.reservation.ledger_reference or {}
@@ -389,11 +415,13 @@ class StepSession(SumSession):
             self._has_created_journal = True
 
     def _withdraw_run(self) -> bool:
-        """Takes the journal away from other processes, unless one has begun a step.
+        """Removes the journal that this process created, unless another one uses it.
+
+        So no other process can begin a step of this run after its cost was given back.
 
         Returns:
-            Whether the cost may be given back: no other process has begun a step. The
-            journal is removed then.
+            Whether the cost may be given back. It may not if another process has begun
+            a step; the journal stays then.
         """
         if self._journal is None or not self._has_created_journal:
             return True
@@ -401,26 +429,27 @@ class StepSession(SumSession):
 
     @property
     def _is_answered(self) -> bool:
-        """Whether no question and no step is left."""
+        """Whether no query and no step is left."""
         return super()._is_answered and not self.remaining_steps
 
 
 def _shapes(arrays: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
-    """Returns shapes as JSON has them."""
+    """Returns shapes by name as lists, which JSON can express."""
     return {name: list(shape) for name, shape in arrays.items()}
 
 
 def _as_array(value: Any) -> npt.NDArray[Any]:
-    """Returns an array, or a tensor on any device, as an array."""
+    """Converts an array, or a tensor on any device, to an array."""
     if hasattr(value, "detach"):
         return np.asarray(value.detach().cpu())
     return np.asarray(value)
 
 
 class SampleSession(StepSession):
-    """Steps that take a sample of the records as a whole, all of them in this process.
+    """Steps whose vector is computed from a sample as a whole, in this process.
 
-    A subclass computes the vector of a sample.
+    All records are held in the memory of this process. A subclass computes the vector
+    of a sample.
     """
 
     def _read_records(self) -> HeldRecords:
@@ -430,45 +459,56 @@ class SampleSession(StepSession):
         return held_records
 
     def _total(self, number: int) -> Integers:
-        """Returns the exact vector of the sample of a step, (count,), in grid units."""
+        """Draws the sample of a step, and computes its exact vector.
+
+        Args:
+            number: Number of the step, from 0.
+
+        Returns:
+            The vector, (count,), in grid units; private.
+        """
         records = self._held_records.all_records()
         sample = self._sample(len(records.numeric), number)
         return self._exact_vector(records, sample)
 
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+    def _sample(self, record_count: int, number: int) -> npt.NDArray[np.intp]:
         """Draws the sample of a step.
 
         Args:
-            records: Number of records; private.
+            record_count: Number of records; private.
             number: Number of the step, from 0.
 
         Returns:
             Indices of the records in the sample, ascending; private.
         """
-        return self._samples.indices(records, number)
+        return self._samples.indices(record_count, number)
 
     @abstractmethod
     def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
-        """Computes the exact vector of a step's sample, (count,), in grid units.
+        """Computes the exact vector of a step's sample.
 
         Args:
-            records: All records.
-            sample: What `_sample` has drawn.
+            records: All records; private.
+            sample: Indices that `_sample` has drawn; private.
+
+        Returns:
+            The vector, (count,), in grid units; private.
         """
 
 
 class GradientSession(StepSession):
-    """The steps of one plan of gradients, to be had from `Gate.gradients`.
+    """Steps of DP-SGD: noisy sums of clipped gradients; `Gate.gradients` returns it.
 
     Args:
-        access: What the gate grants; its plan is that of a `GradientPlan`.
+        access: The records, the plan, which is that of a `GradientPlan`, and the means.
         loss: The loss of one record; a `FactoredLoss` if the plan is factored.
-        journal: File that counts steps across interruptions, if any.
-        device: Where torch computes gradients.
-        microbatch: Records whose gradients are computed at once; None for what fits
-            into memory.
-        represent: A public map whose vector takes the place of a record's numeric
-            columns; None to leave records as they are.
+        journal: File that counts the steps begun, so that an interrupted run can go on;
+            None for a run that cannot.
+        device: Device on which torch computes gradients.
+        microbatch: Number of records whose gradients are computed at once; None for
+            what fits into memory.
+        represent: A public feature map whose vector replaces the numeric columns of a
+            record; None to leave records as they are.
 
     Raises:
         OptionError: if loss or journal do not fit the plan.
@@ -488,7 +528,8 @@ class GradientSession(StepSession):
         self._gradients = gradient_source(loss, plan, microbatch)
         self._device = device
         self._represent = represent
-        # The map with how it is computed, once it was tried; None without a map.
+        # The map `represent` with how it is computed, after the probe; None without
+        # one.
         self._representation: Representation | None = None
         settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
@@ -501,10 +542,13 @@ class GradientSession(StepSession):
     def _checked_parameters(
         self, parameters: Mapping[str, Tensor]
     ) -> Mapping[str, Tensor]:
-        """Returns parameters as float32 on the session's device.
+        """Checks the shapes of parameters, and converts them to float32 on the device.
 
         Args:
             parameters: Parameters, by name.
+
+        Returns:
+            The parameters, detached from any graph, on the device of the session.
 
         Raises:
             OptionError: if they have other shapes than planned.
@@ -527,7 +571,8 @@ class GradientSession(StepSession):
         """Tries map and loss on made-up records, and chooses how they are computed.
 
         Raises:
-            OptionError: if what a record adds depends on other records.
+            OptionError: if the vector or the gradient of a record depends on other
+                records.
         """
         layout = self._access.source.schema.layout
         threads = self._torch_threads
@@ -547,24 +592,42 @@ class GradientSession(StepSession):
         )
 
     def _read_records(self) -> Any:
-        """Lets the engine read all records, into this process or into workers."""
+        """Makes the engine read all records into memory, here or in its workers.
+
+        Returns:
+            The records, whose `total(step, parameters)` sums over a step's sample.
+        """
         task = StepTask(
             gradients=self._gradients,
             samples=self._samples,
-            start=self._parameters,
+            initial_parameters=self._parameters,
             count=self._step_plan.count,
             device=self._device,
-            represented=self._representation,
+            representation=self._representation,
         )
         engine = self._started_engine()
         return engine.hold(self._access.source, task, self._access.progress)
 
     def _total(self, number: int) -> Integers:
-        """Returns the exact sum of clipped gradients, by whoever holds the records."""
+        """Computes the exact sum of the clipped gradients in a step's sample.
+
+        Args:
+            number: Number of the step, from 0.
+
+        Returns:
+            The sum, (count,), in grid units; private.
+        """
         return np.asarray(self._held_records.total(number, self._parameters))
 
     def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
-        """Returns the noisy sum as tensors on the session's device, in its units."""
+        """Splits the noisy sum of a step into tensors, in the units of the gradients.
+
+        Args:
+            noisy: The sum in grid units, (count,).
+
+        Returns:
+            Tensors of the planned shapes on the device of the session, by name.
+        """
         import torch
 
         return {

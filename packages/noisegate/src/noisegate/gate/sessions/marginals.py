@@ -1,10 +1,10 @@
 """Marginals that OpenDP's AIM and MST choose and measure, with noise of OpenDP's own.
 
-This is the one query whose noise noisegate does not draw: OpenDP chooses tables by the
-data, measures them and chooses again, in one piece (G-17). It gets the cell of each
-record in each column, between 0 and a public size, and ρ (of zero-concentrated
-differential privacy) is all that it may spend. Its own privacy map is asked for that
-before a record is handed over.
+This is the only query whose noise noisegate does not draw: OpenDP chooses tables by the
+data, measures them and chooses again, in one call (G-17). It gets the cell of each
+record in each column, an integer from 0 to a public size, and may spend ρ (of
+zero-concentrated differential privacy). How much it would spend is checked by OpenDP's
+own privacy map, before it gets any record.
 
 How to read it: `MarginalSession.release` has the order of the steps,
 `_build_measurement` builds what OpenDP runs, and `_run_measurement` runs it.
@@ -54,11 +54,11 @@ def check_extra() -> None:
 
 
 class MarginalSession(Session):
-    """Answers one plan of marginals, to be had from `Gate.marginals`.
+    """Answers one plan of marginals, by OpenDP; `Gate.marginals` uses it.
 
     Args:
-        access: What the gate grants; its plan is a `MarginalPlan`.
-        bins: Public bins of the numeric columns, in their order.
+        access: The records, the plan, which is a `MarginalPlan`, and the means.
+        bins: Public bins of the numeric columns, in the order of the columns.
 
     Raises:
         OptionError: if plan, bins and schema are not of the same columns.
@@ -85,6 +85,9 @@ class MarginalSession(Session):
 
         The cost is reserved first, and stays spent once OpenDP has begun.
 
+        Returns:
+            The noisy counts of each table, (cells, 1), with their certificate.
+
         Raises:
             DataError: if the data does not fit the schema, or OpenDP stops.
             BudgetRefusedError: if the ledger refuses.
@@ -94,8 +97,8 @@ class MarginalSession(Session):
             self._check_record_count(cells.shape[1])
             frame = _lazy_frame(cells, self.plan)
             measure = _build_measurement(self.plan)
-            # OpenDP draws its noise on the way, so all that can fail before it is done,
-            # and the reservation is confirmed just before it runs.
+            # OpenDP draws noise while it runs. So whatever can fail before is done
+            # first, and the reservation is confirmed just before OpenDP runs.
             self._confirm()
             values, stds = _run_measurement(measure, frame, self.plan.name)
         return self._release(values, stds)
@@ -106,9 +109,11 @@ def _read_cells(
 ) -> npt.NDArray[np.int32]:
     """Reads the cell of every record in every column.
 
+    A cell is the index of a bin of a numeric column, or the code of a coded column.
+
     Args:
         source: The private records.
-        bins: Public bins of the numeric columns.
+        bins: Public bins of the numeric columns, in the order of the columns.
         progress: Called with the number of records read so far.
 
     Returns:
@@ -143,10 +148,11 @@ def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
         plan: The algorithm, the columns and their sizes, and the ρ that may be spent.
 
     Returns:
-        A function from the frame of records to OpenDP's noisy contingency table.
+        A function from a Polars frame of the records to OpenDP's noisy contingency
+        table.
 
     Raises:
-        CalibrationError: if it would spend more.
+        CalibrationError: if the measurement would spend more than ρ.
     """
     import opendp.prelude
 
@@ -154,8 +160,8 @@ def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
     dp.enable_features("contrib")
     _shrink_selection_budget()
     sizes = {str(column): plan.sizes[column] for column in plan.columns}
-    # The plan's options are those of OpenDP's algorithm, but for the iterations, which
-    # are ours, and AIM's candidate tables.
+    # The plan's options are those of OpenDP's algorithm, except the iterations, which
+    # go to `_fit_model`. AIM gets its candidate tables too.
     options = dict(plan.options)
     estimator = partial(
         _fit_model,
@@ -173,9 +179,10 @@ def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
             for name in sizes
         ]
     )
-    # A neighbour differs by so many rows.
+    # Neighbouring data sets differ by at most so many rows.
     neighbour_bounds = [dp.polars.Bound(per_group=plan.distance)]
-    # OpenDP adds a key for missing by itself, which stands for the last cell.
+    # The keys of a column are its cells without the last one: that is stored as missing
+    # (`_lazy_frame`), for which OpenDP adds a key by itself.
     keys = {name: list(range(size - 1)) for name, size in sizes.items()}
     algorithm = getattr(dp.mbi, plan.algorithm)(**options, estimator=estimator)
     measurement, _, _ = dp.mbi.make_contingency_table(
@@ -200,17 +207,17 @@ def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
 def _shrink_selection_budget() -> None:
     """Makes OpenDP 0.16 give MST's selections slightly less than their part of ρ.
 
-    It divides that part by the number of selections, rounding down, and adds the
-    quotients up again, rounding up. Often the sum is too much by one rounding, and it
-    stops halfway.
+    OpenDP divides that part by the number of selections, rounding down, and adds the
+    quotients up again, rounding up. Often the sum exceeds the part by one rounding, and
+    OpenDP stops halfway. So its function is replaced.
     """
     import opendp.extras.mbi._mst
 
     def slightly_below(x: float) -> float:
-        """Returns a number below another by more than a rounding of float64."""
+        """Returns a number that is smaller by more than a rounding of float64."""
         return x * (1 - 1e-12)
 
-    # OpenDP calls its own `prior` on the part of a selection.
+    # OpenDP calls `prior`, the next smaller float, on the part of each selection.
     module: Any = opendp.extras.mbi._mst
     module.prior = slightly_below
 
@@ -224,20 +231,21 @@ def _fit_model(
     start_time: float,
     round_numbers: Iterator[int],
 ) -> Any:
-    """Fits OpenDP's model to noisy counts, as it does by default.
+    """Fits a graphical model to noisy counts, as OpenDP's own estimator does.
 
-    OpenDP calls this after each round of measuring.
+    OpenDP calls it after each round of measuring, and chooses the next tables by the
+    model. This one also reports progress and checks the limits of the proof.
 
     Args:
-        domain: The columns and their sizes, for `mbi`.
+        domain: The columns and their sizes, as `mbi` has them.
         measured: Noisy counts so far.
-        potentials: Where the fit starts.
-        iterations: Steps of mirror descent.
-        start_time: When the run began, of the monotonic clock.
+        potentials: Parameters of the model at which the fit starts.
+        iterations: Number of steps of mirror descent.
+        start_time: When the run began, in seconds of the monotonic clock.
         round_numbers: Yields the number of this round, from 1.
 
     Returns:
-        The model, as OpenDP expects it of its own estimator.
+        The model, of the type that OpenDP expects of an estimator.
 
     Raises:
         CalibrationError: if the fit is outside the limits of the proof (G-17).
@@ -245,7 +253,7 @@ def _fit_model(
     seconds = time.monotonic() - start_time
     round_number = next(round_numbers)
     note(f"choosing and measuring tables, round {round_number}, {seconds:.0f} s")
-    # Imported after the note, as the first time takes seconds.
+    # Imported after the note, as the first import takes seconds.
     import jax
     from mbi.estimation import mirror_descent
 
@@ -259,14 +267,17 @@ def _fit_model(
 
 
 def _lazy_frame(cells: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
-    """Returns the records as a lazy frame of Polars, the last cell of a column missing.
+    """Converts the records to a lazy frame of Polars, as OpenDP reads them.
+
+    OpenDP has a key for missing values in every column. So the last cell of each column
+    is stored as missing.
 
     Args:
-        cells: Cells, (columns, records).
+        cells: Cells, (columns, records); private.
         plan: Which columns are used, and their sizes.
 
     Returns:
-        A frame whose columns have their numbers as names, as OpenDP wants texts.
+        The frame, whose columns are named by their indices, as text.
     """
     import polars as pl
 

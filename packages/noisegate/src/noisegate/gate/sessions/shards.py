@@ -1,17 +1,17 @@
-"""Steps over shards and over whole samples: vectors that no single record makes.
+"""Steps whose vectors are computed from many records: of a shard, or a whole sample.
 
-`ShardSession` splits the records into disjoint shards, once. Each shard trains a state
-of its own, by a public schedule, and in each step some shards are asked for one vector;
-the clipped vectors are summed (G-26). A record moves the vector of its own shard
-alone::
+`ShardSession` splits the records into disjoint shards, once and at random. Each shard
+trains a model of its own, in turns that are public. In each step a random set of shards
+is asked for one vector each, and the clipped vectors are summed (G-26). A record can
+change the vector of its own shard only::
 
-    record's own word ──► shard ──► its state ──► its vector ──► clipped ──► sum
-                                     ▲ learns, by a public schedule
+    record's random word ──► shard ──► its state ──► its vector ──► clipped ──► sum
+                                       ▲ is trained, in turns that are public
 
-What a shard does is written for a single one, as a `Teacher`; torch maps it over all.
+What a shard does is written for one shard, as a `Teacher`; torch maps it over all.
 
 `BatchSession` clips one vector of a whole sample in each step, which may be any
-function of it (G-24).
+function of the sample (G-24).
 """
 
 from __future__ import annotations
@@ -39,18 +39,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Tensors: TypeAlias = Mapping[str, "Tensor"]
-"""Arrays by name. What shards keep has, for all shards together, one more axis in
-front."""
+"""Tensors by name. Those of several shards together have one more axis in front, that
+of the shards."""
 
-# Shards that are computed at once; the last block is smaller. It is fixed, so that a
-# shard has the same position in its block every time.
+# Number of shards that are computed at once; the last block has fewer.
 _SHARDS_PER_BLOCK = 64
-# Shards of the probe: one whose records are exchanged, one beside it whose vector must
+# The probe has three shards: one whose records are exchanged, one whose vector must
 # stay the same, and one without records.
 _PROBE_SHARDS = 3
-# Records of the probe for each of these shards, together in those that are not empty.
+# The probe has four times as many records as shards; the empty shard gets none of them.
 _PROBE_RECORDS = 4
-# How often the shards of the probe learn: the second time shows what they have kept.
+# In the probe, shards are trained twice: the second time shows what they have kept.
 _PROBE_LEARNINGS = 2
 # Seeds of the probe: of its parameters, its records, those that the first shard has in
 # their place, and the draws within shards.
@@ -61,12 +60,13 @@ _DRAWS_SEED = 7
 
 
 class ShardBatch(NamedTuple):
-    """What a shard sees of its records in a round.
+    """Records of one shard, drawn from it at random with replacement.
 
     Attributes:
-        numeric: Numeric columns of records drawn with replacement, (records, columns)
-            float32; zeros if the shard has none.
-        codes: Coded columns of the same, (records, columns) int64; zeros likewise.
+        numeric: Their numeric columns, (records, columns) float32; zeros if the shard
+            has no records.
+        codes: Their coded columns, (records, columns) int64; zeros if the shard has no
+            records.
         held: 1.0 if the shard has any record, else 0.0.
     """
 
@@ -76,19 +76,20 @@ class ShardBatch(NamedTuple):
 
 
 class Teacher(Protocol):
-    """What one shard learns and answers, written for a single one.
+    """How a shard trains its model, and what it answers; written for one shard.
 
-    `torch.vmap` makes all shards do it. What is mapped is a function of its arguments
-    and keeps nothing. Random operations of torch are allowed in `loss` and `answer`:
-    every shard draws its own numbers.
+    A shard is one of several disjoint sets of records, with a model of its own.
+    `torch.vmap` calls `loss`, `step` and `answer` for all shards at once. So they must
+    be functions of their arguments, and keep nothing from one call to the next. Random
+    operations of torch are allowed in `loss` and `answer`: every shard draws its own
+    numbers.
 
     Attributes:
-        records: How many records of its own a shard sees in a round, drawn with
-            replacement.
-        rounds: How many gradients of its loss, each on other records, it follows each
-            time that it learns.
-        learning: How many shards learn in a step, in turn; None for all of them.
-        warm_up: How often every shard learns before the first step.
+        records: How many records a shard draws for each gradient or answer, with
+            replacement, from its own.
+        rounds: How many gradient steps a shard takes each time that it is trained.
+        learning: How many shards are trained in a step, in turn; None for all of them.
+        warm_up: How often every shard is trained before the first step.
     """
 
     @property
@@ -101,53 +102,59 @@ class Teacher(Protocol):
     def warm_up(self) -> int: ...  # noqa: D102
 
     def start(self, shards: int) -> tuple[Tensors, Tensors]:
-        """Returns the state of shards before they saw any record.
+        """Returns the initial state of all shards.
 
         Args:
-            shards: How many shards.
+            shards: Number of shards.
 
         Returns:
-            Their weights, and what else they keep, such as the state of an optimizer;
-            (shards, …) each.
+            The weights of their models; and what else a shard keeps, such as the state
+            of an optimizer. Tensors of shape (shards, …), by name.
         """
         ...
 
     def loss(
         self, weights: Tensors, parameters: Tensors, batch: ShardBatch
     ) -> Float[Tensor, ""]:
-        """Returns the loss of one shard on some of its records, differentiable.
+        """Computes the loss of one shard on some of its records, differentiably.
 
         Args:
-            weights: The shard's weights.
-            parameters: Public parameters of the step.
-            batch: Some of its records.
+            weights: Weights of the shard's model, by name.
+            parameters: Public parameters of the step, by name.
+            batch: Some of the shard's records.
+
+        Returns:
+            The loss, a scalar.
         """
         ...
 
     def step(
         self, weights: Tensors, kept: Tensors, gradients: Tensors
     ) -> tuple[Tensors, Tensors]:
-        """Updates one shard by the gradients of its loss.
+        """Updates the state of one shard by the gradients of its loss.
 
         Args:
-            weights: The shard's weights.
-            kept: What else it keeps.
-            gradients: Of the loss with respect to the weights, by name.
+            weights: Weights of the shard's model, by name.
+            kept: What else the shard keeps, by name, such as the state of an optimizer.
+            gradients: Gradients of the loss with respect to the weights, by name.
 
         Returns:
-            Its weights, and what else it keeps, afterwards.
+            The updated weights, and what else the shard keeps.
         """
         ...
 
     def answer(
         self, weights: Tensors, parameters: Tensors, batch: ShardBatch
     ) -> Tensors:
-        """Returns the vector of one shard, arrays of the planned shapes, by name.
+        """Computes the vector that one shard answers with; it is clipped afterwards.
 
         Args:
-            weights: The shard's weights.
-            parameters: Public parameters of the step.
-            batch: Some of its records.
+            weights: Weights of the shard's model, by name.
+            parameters: Public parameters of the step, by name.
+            batch: Some of the shard's records.
+
+        Returns:
+            The vector, as tensors of the planned shapes, by name.
         """
         ...
 
@@ -156,70 +163,73 @@ class Teacher(Protocol):
 class _Split:
     """Which records are in which shard; private.
 
-    The word of a record is a random number of 64 bits, drawn for it alone. It decides
-    on the record's shard for the whole run.
+    A shard is one of several disjoint sets of records. Each record has a random word of
+    64 bits of its own, which decides on its shard for the whole run.
     """
 
     order: npt.NDArray[np.intp]
     """Indices of the records, shard by shard, (records,)."""
-    first: npt.NDArray[np.intp]
-    """Where each shard begins in `order`, (shards,)."""
+    starts: npt.NDArray[np.intp]
+    """Position in `order` of the first record of each shard, (shards,)."""
     sizes: npt.NDArray[np.intp]
     """Number of records of each shard, (shards,)."""
 
     @classmethod
     def of(cls, words: npt.NDArray[np.uint64], shards: int) -> _Split:
-        """Splits records by their words, whoever else is there.
+        """Splits records into shards by their random words.
 
-        A record is in the shard that its word leaves as the remainder. So it moves no
-        other record when it comes or goes, which shards of equal sizes would need.
-        `test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are` watches
-        over this.
+        The shard of a record is its word modulo the number of shards. So it depends on
+        no other record: when a record is added or removed, all others stay where they
+        are. With shards of equal sizes they would not.
+        `test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are` notices
+        if this changes.
 
         Args:
-            words: A uniform word of each record, 64 bits, (records,).
+            words: A uniform word of 64 bits for each record, (records,).
             shards: Number of shards.
 
         Examples:
             >>> import numpy as np
             >>> from noisegate.gate.sessions.shards import _Split
             >>> split = _Split.of(np.array([1, 0, 3], dtype=np.uint64), 2)
-            >>> split.order.tolist(), split.first.tolist(), split.sizes.tolist()
+            >>> split.order.tolist(), split.starts.tolist(), split.sizes.tolist()
             ([1, 0, 2], [0, 1], [1, 2])
         """
         shard_of_record = (words % np.uint64(shards)).astype(np.intp)
         sizes = np.bincount(shard_of_record, minlength=shards).astype(np.intp)
         return cls(
             order=np.argsort(shard_of_record, kind="stable"),
-            first=np.cumsum(sizes) - sizes,
+            starts=np.cumsum(sizes) - sizes,
             sizes=sizes,
         )
 
     def draw_records(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-        """Draws records of each shard, with replacement.
+        """Draws records from each shard, with replacement.
 
         Args:
-            uniform: Numbers in [0, 1), (shards, draws).
+            uniform: Uniform numbers in [0, 1), (shards, draws).
 
         Returns:
-            Indices of records, (shards, draws); of an empty shard any record's.
+            Indices of the drawn records, (shards, draws). For an empty shard they are
+            of records of other shards, which the caller must not use.
         """
-        # Both minima are against rounding up, and keep empty shards within `order`.
+        # Both minima keep positions valid: where the product rounds up to the size of a
+        # shard, and for empty shards, which may begin behind the last record.
         within_shard = np.minimum(
             (uniform * self.sizes[:, None]).astype(np.intp),
             np.maximum(self.sizes - 1, 0)[:, None],
         )
         last = len(self.order) - 1
-        return self.order[np.minimum(self.first[:, None] + within_shard, last)]
+        return self.order[np.minimum(self.starts[:, None] + within_shard, last)]
 
 
 class ShardSession(SampleSession):
-    """The steps of one plan of shards, to be had from `Gate.shards`.
+    """Steps that return a noisy sum over disjoint shards; `Gate.shards` returns it.
 
     Args:
-        access: What the gate grants; its plan is that of a `ShardPlan`.
-        teacher: What a shard learns and answers.
-        device: Where torch computes.
+        access: The records, the plan, which is that of a `ShardPlan`, and the means.
+        teacher: How a shard trains its model, and what it answers.
+        device: Device on which torch computes.
     """
 
     def __init__(
@@ -236,16 +246,17 @@ class ShardSession(SampleSession):
         )
         self._teacher = teacher
         self._device = device
-        # Who is in which shard, from the first step on.
+        # Which records are in which shard; None before the first step.
         self._split: _Split | None = None
-        # Weights of all shards, and what else they keep, (shards, …) each; private.
+        # The weights of all shards, and what else they keep, (shards, …) each; private.
         self._states: tuple[Tensors, Tensors] = {}, {}
-        # The shard whose turn it is to learn.
+        # Index of the next shard to be trained, as shards take turns.
         self._next_to_learn = 0
+        # Draws records within shards, and seeds torch; replaced by `_start_shards`.
         self._random = np.random.default_rng()
 
     def _checked_parameters(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns copies of the parameters as tensors on the session's device."""
+        """Copies the parameters of a step to tensors on the device of the session."""
         import torch
 
         return {
@@ -253,18 +264,18 @@ class ShardSession(SampleSession):
             for name, value in copy_parameters(parameters).items()
         }
 
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        """Draws which shards are asked in a step.
+    def _sample(self, record_count: int, number: int) -> npt.NDArray[np.intp]:
+        """Draws which shards are asked for a vector in a step.
 
-        Each is asked if its own 32-bit word, fresh in every step, is below the sampling
-        probability times 2³².
+        Each shard is asked with the same probability, independently of the others: if a
+        fresh random word of 32 bits is below the sampling probability times 2³².
 
         Args:
-            records: Number of records; not used.
+            record_count: Number of records; not used, as shards are sampled.
             number: Number of the step; not used.
 
         Returns:
-            Indices of shards, ascending; private.
+            Indices of the shards, ascending; private.
         """
         plan = self._step_plan
         words = np.frombuffer(
@@ -273,19 +284,22 @@ class ShardSession(SampleSession):
         return np.flatnonzero(words < int(plan.sampling_probability * RATES))
 
     def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
-        """Lets shards learn, and sums the clipped vectors of those that are asked.
+        """Trains the shards whose turn it is, and sums the vectors of those asked.
+
+        Which shards are trained follows from the number of steps alone: if it followed
+        from which are asked, their states would remember the private sample.
+        `test_a_public_schedule_says_who_learns_whoever_is_asked` notices if it does.
 
         Args:
-            records: All records.
-            sample: Indices of the shards that are asked.
+            records: All records; private.
+            sample: Indices of the shards that are asked for a vector; private.
 
         Returns:
-            The exact sum, (count,), in grid units; private.
+            The exact sum of the clipped vectors, (count,), in grid units; private.
         """
         shards = self._step_plan.shards
         if self._split is None:
-            # A word of each record decides on its shard: a record that comes or goes
-            # moves no other one.
+            # The random word of a record decides on its shard; it has 8 bytes.
             words = np.frombuffer(
                 secrets.token_bytes(8 * len(records[0])), dtype=np.uint64
             )
@@ -295,7 +309,6 @@ class ShardSession(SampleSession):
             learner_count = shards
         else:
             learner_count = min(self._teacher.learning, shards)
-        # Who learns is a public schedule, which knows nothing of who is asked.
         learners = np.sort((self._next_to_learn + np.arange(learner_count)) % shards)
         self._train_shards(records, learners)
         self._next_to_learn = (self._next_to_learn + learner_count) % shards
@@ -305,14 +318,14 @@ class ShardSession(SampleSession):
     def _split_and_warm_up(
         self, records: Records, words: npt.NDArray[np.uint64], seed: int
     ) -> None:
-        """Splits the records, and lets every shard learn before the first step.
+        """Splits the records into shards, and trains every shard for the first time.
 
-        It is called once, in the first step. Neither split nor states are written
-        anywhere, so a run that was interrupted cannot be resumed.
+        It is called once, in the first step. The split and the states are only in
+        memory, so a run that was interrupted cannot be resumed.
 
         Args:
-            records: All records.
-            words: A uniform word of each, (records,).
+            records: All records; private.
+            words: A uniform word of 64 bits for each record, (records,).
             seed: Seeds the draws within shards.
         """
         self._start_shards(words, seed)
@@ -320,13 +333,13 @@ class ShardSession(SampleSession):
             self._train_shards(records, np.arange(self._step_plan.shards))
 
     def _start_shards(self, words: npt.NDArray[np.uint64], seed: int) -> None:
-        """Splits the records by their words, and starts every shard.
+        """Splits the records into shards by their words, and sets the initial states.
 
-        What shards had learnt before is lost. The probe starts them on made-up records,
-        and the first step on the private ones.
+        Earlier states are dropped. The probe calls this for made-up records, the first
+        step for the private ones.
 
         Args:
-            words: A uniform word of each record, (records,).
+            words: A uniform word of 64 bits for each record, (records,).
             seed: Seeds the draws within shards.
         """
         shards = self._step_plan.shards
@@ -339,14 +352,14 @@ class ShardSession(SampleSession):
         )
 
     def _train_shards(self, records: Records, learners: npt.NDArray[np.intp]) -> None:
-        """Lets shards follow gradients of their losses, and updates their states.
+        """Trains some shards: gradient steps on their own records, as the teacher says.
 
-        A block of shards is updated before the next is computed. No shard reads the
-        state of another, so the order of the blocks changes nothing.
+        Shards are computed in blocks, and each block is updated before the next one is
+        computed. No shard reads the state of another, so the order does not matter.
 
         Args:
-            records: All records.
-            learners: Indices of the shards, ascending.
+            records: All records; private.
+            learners: Indices of the shards to train, ascending.
         """
         import torch
 
@@ -365,8 +378,8 @@ class ShardSession(SampleSession):
                     batch,
                     dims=(0, None, 0),
                 )
-                # Each loss depends on the weights of its own shard alone, so the
-                # gradient of the sum is that of each.
+                # The loss of a shard depends on its own weights alone. So the gradient
+                # of the sum of losses has the gradient of each.
                 gradients = torch.autograd.grad(
                     losses.sum(),
                     list(leaves.values()),
@@ -379,7 +392,7 @@ class ShardSession(SampleSession):
                     other_state,
                     dict(zip(leaves, gradients, strict=True)),
                 )
-                # The rows of these shards are written into the states of all.
+                # Written back into the states of all shards.
                 for state, updated in zip(self._states, updated_states, strict=True):
                     for name, value in updated.items():
                         state[name][shard_indices] = value
@@ -387,15 +400,15 @@ class ShardSession(SampleSession):
     def _clipped_answers(
         self, records: Records, asked_shards: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.int32]:
-        """Returns the clipped vectors of shards, each of its own records alone.
+        """Computes the vector of each asked shard, and clips it on the grid.
 
         Args:
-            records: All records.
+            records: All records; private.
             asked_shards: Indices of the shards.
 
         Returns:
-            One row for each, (asked_shards, count), in grid units, of norm at most
-            `UNITS`.
+            One row for each shard, (asked_shards, count), in grid units, with an L2
+            norm of at most `UNITS`; private.
 
         Raises:
             OptionError: if the teacher returns other shapes than were planned.
@@ -417,7 +430,7 @@ class ShardSession(SampleSession):
                     f"the answers of {plan.name!r} have shapes {shapes}, the plan "
                     f"{plan.parameters}."
                 )
-            parts = [
+            flat_arrays = [
                 vectors[name]
                 .reshape(len(shard_indices), -1)
                 .detach()
@@ -426,25 +439,25 @@ class ShardSession(SampleSession):
                 .numpy()
                 for name in plan.parameters
             ]
-            flat_vectors = np.ascontiguousarray(np.concatenate(parts, axis=1))
+            flat_vectors = np.ascontiguousarray(np.concatenate(flat_arrays, axis=1))
             rows.append(plan.grid.quantise(flat_vectors))
         return np.concatenate(rows)
 
     def _batches(
         self, records: Records, chosen_shards: npt.NDArray[np.intp]
     ) -> Iterator[tuple[Int64[Tensor, " shards"], ShardBatch]]:
-        """Yields shards in blocks, with some records of each.
+        """Draws records of some shards, and yields them in blocks of shards.
 
-        Records are drawn for all shards alike, whichever are chosen, so that the draws
-        of one shard never depend on another.
+        Records are drawn for all shards, also for those that are not chosen. So the
+        random numbers of a shard do not depend on which other shards are chosen.
 
         Args:
-            records: All records.
-            chosen_shards: Indices of the shards.
+            records: All records; private.
+            chosen_shards: Indices of the chosen shards.
 
         Yields:
-            Indices of the shards of a block, and their records, (shards, records,
-            columns) each.
+            Indices of the shards of a block, (shards,), and their records, with an axis
+            of shards in front.
         """
         import torch
 
@@ -456,7 +469,8 @@ class ShardSession(SampleSession):
             shard_indices = chosen_shards[start : start + _SHARDS_PER_BLOCK]
             has_records = (self._split.sizes[shard_indices] > 0).astype(np.float32)
             record_indices = drawn_records[shard_indices].reshape(-1)
-            is_real = has_records.repeat(draws)[:, None]  # 0 for an empty shard's
+            # 0.0 for what was drawn for an empty shard, which is another shard's.
+            is_real = has_records.repeat(draws)[:, None]
             numeric = as_floats(records[0][record_indices])
             numeric_or_zero = np.where(is_real > 0, numeric, np.float32(0))
             codes = records[1][record_indices].astype(np.int64)
@@ -481,18 +495,19 @@ class ShardSession(SampleSession):
         """Calls a function of one shard for all shards of a block at once.
 
         Args:
-            function: Of one shard.
-            arguments: Arguments for all shards.
-            dims: Which axis of the arguments is that of shards; None for arguments that
-                all shards have in common.
+            function: The function, written for one shard.
+            arguments: Its arguments for all shards of the block.
+            dims: Which axis of the arguments is that of shards: 0, or for each argument
+                0 or None. None stands for an argument that all shards have in common.
 
         Returns:
-            Results, with an axis of shards in front.
+            The results, with an axis of shards in front.
         """
         import torch
 
-        # Whether a user sees a warning must not depend on a record. Random numbers of
-        # torch come from a stream of this session, and leave that of the caller as is.
+        # No warnings: whether a user sees one must not depend on a private record.
+        # Torch draws from a generator of this session, so that of the caller stays as
+        # it is.
         with (
             warnings.catch_warnings(action="ignore"),
             torch.random.fork_rng(devices=[]),
@@ -502,22 +517,23 @@ class ShardSession(SampleSession):
             return mapped_function(*arguments)
 
     def _probe(self) -> None:
-        """Tries the teacher on made-up records: a shard's vector is its own.
+        """Tries the teacher on made-up records: no vector may depend on other shards.
 
-        Three times the shards start, learn and answer. The second time, the first shard
-        has other records: only its own vector may change. The third time all is as at
-        first, and so must be the vectors. The last shard is empty. Example, of a vector
-        of one number::
+        Three times the shards are started and trained, and answer with their vectors.
+        The second time, the first shard has other records: only its own vector may
+        change. The third time everything is as at first, and so must be all vectors:
+        they show a teacher that keeps something between calls. The last shard is empty.
+        Example, with vectors of one number::
 
             shard                              0    1    2 (empty)
             usual records                     17   -4    0
             other records in the first shard   9   -4    0
             usual records again               17   -4    0
 
-        The parameters, the split and the states of this session are those of the probe
-        meanwhile, and afterwards as before, since it is called before the first step.
-        After an error they stay those of the probe; the next call of `prepare_steps`
-        sets the parameters and calls the probe anew.
+        Meanwhile the parameters, the split and the states of this session are those of
+        the probe; afterwards they are as before the first step. After an error they
+        stay those of the probe, until `prepare_steps` is called again, which sets the
+        parameters and repeats the probe.
 
         Raises:
             OptionError: if another shard's records change a vector, or it changes each
@@ -527,7 +543,8 @@ class ShardSession(SampleSession):
         layout = self._access.source.schema.layout
         parameters = self._parameters
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
-        # At the parameters of a first step, many are zero, and hide what they multiply.
+        # At the start of a training many parameters are zero, and hide what they
+        # multiply.
         self._parameters = {
             name: move_slightly(value, random) for name, value in parameters.items()
         }
@@ -535,12 +552,13 @@ class ShardSession(SampleSession):
             self._probe_answers(layout, first_shard_seed)
             for first_shard_seed in (_RECORDS_SEED, _OTHER_RECORDS_SEED, _RECORDS_SEED)
         )
-        # No split: the first step draws the words of the private records.
+        # No split: the first step draws one, for the private records.
         self._parameters = parameters
         self._split = None
         self._states = ({}, {})
 
-        # Before the other comparison, in which a teacher with a memory fails too.
+        # First, as a teacher with a memory would fail in the other comparison too, and
+        # get the wrong message.
         if not np.array_equal(first, again):
             raise OptionError(
                 f"the teacher of {plan.name!r} gives a shard another vector each time. "
@@ -557,19 +575,19 @@ class ShardSession(SampleSession):
     def _probe_answers(
         self, layout: Layout, first_shard_seed: int
     ) -> npt.NDArray[np.int32]:
-        """Starts the shards on made-up records, lets them learn, and asks all of them.
+        """Computes the vectors of shards that were trained on made-up records.
 
-        Overwrites the split, the states and the random numbers of this session; which
-        shard learns next stays as it is.
+        Overwrites the split, the states and the random numbers of this session, but not
+        whose turn it is to be trained.
 
         Args:
-            layout: Columns of the records.
+            layout: Columns of the made-up records.
             first_shard_seed: Seed of the records of the first shard. The other shards
-                have the same records each time, those of `_RECORDS_SEED`.
+                have the same records in every call, those of `_RECORDS_SEED`.
 
         Returns:
-            One row for each shard, (shards, count), in grid units. The last shard has
-            no records, unless it is the only one.
+            The clipped vector of each shard, (shards, count), in grid units. The last
+            shard has no records, unless it is the only one.
         """
         plan = self._step_plan
         probed_shards = min(plan.shards, _PROBE_SHARDS)
@@ -580,13 +598,13 @@ class ShardSession(SampleSession):
             )
             for seed in (_RECORDS_SEED, first_shard_seed)
         )
-        # The remainder of a word is the shard of a record, and here the word itself:
-        # 0, 1, 0, 1, … for three shards. The last one stays empty, as a shard may be
-        # among private records, and a teacher has to answer then too.
+        # The words are the shards themselves: 0, 1, 0, 1, … for three shards. The last
+        # shard stays empty. That may happen with private records too, and a teacher
+        # must answer then.
         filled_shards = max(probed_shards - 1, 1)
         words = np.arange(record_count, dtype=np.uint64) % np.uint64(filled_shards)
         in_first_shard = (words == 0)[:, None]
-        # Row by row the one or the other, so that no record of another shard moves.
+        # Each row is from one of the two sets, so no record of another shard moves.
         numeric = np.where(
             in_first_shard, first_shard_records.numeric, usual_records.numeric
         )
@@ -594,8 +612,7 @@ class ShardSession(SampleSession):
         records = Records(numeric.astype(np.float32), codes)
 
         self._start_shards(words, _DRAWS_SEED)
-        # Once more, as tests have `_start_shards` split by words of their own, which
-        # are none of the probe's.
+        # Once more: tests replace `_start_shards` by one that splits by other words.
         self._split = _Split.of(words, plan.shards)
         asked_shards = np.arange(probed_shards)
         for _ in range(_PROBE_LEARNINGS):
@@ -606,12 +623,12 @@ class ShardSession(SampleSession):
 def _apply_to_each(
     tensors: Tensors, function: Callable[[Tensor], Tensor]
 ) -> dict[str, Tensor]:
-    """Returns what a function makes of each tensor, by name."""
+    """Applies a function to each tensor, and returns the results by name."""
     return {name: function(value) for name, value in tensors.items()}
 
 
 def _rows(tensors: Tensors, indices: Int64[Tensor, " rows"]) -> dict[str, Tensor]:
-    """Returns some rows of each tensor, by name."""
+    """Selects some rows of each tensor, and returns them by name."""
     return {name: value[indices] for name, value in tensors.items()}
 
 
@@ -619,23 +636,26 @@ SampleVector: TypeAlias = Callable[
     [Mapping[str, Any], npt.NDArray[np.float32], npt.NDArray[np.int32]],
     Mapping[str, Any],
 ]
-"""From public parameters, and the numeric and coded columns of a sample, (records,
-columns) each, to arrays of the planned shapes, by name."""
+"""Computes the vector of a sample: from public parameters, by name, and the numeric and
+coded columns of its records, (records, columns) each, to arrays of the planned shapes,
+by name."""
 
-# Records of the made-up samples: an empty one and a single record may get another shape
-# than others. The first comes again at the end, to see whether the function remembers
-# the others in between.
+# Numbers of records in the made-up samples of the probe. A function may return another
+# shape for an empty sample or a single record. The first number comes again at the end:
+# it shows whether the function remembers the samples in between.
 _PROBE_SAMPLE_SIZES = (7, 0, 1, 12, 7)
 
 
 class BatchSession(SampleSession):
-    """The steps of one plan of whole samples, to be had from `Gate.batch`.
+    """Steps that return one noisy vector of a whole sample; `Gate.batch` returns it.
 
     Args:
-        access: What the gate grants; its plan is that of a `BatchPlan`.
-        vector: The function of a sample. It draws no randomness but from a generator
-            that it makes anew, and keeps nothing from one call to the next.
-        journal: File that counts steps across interruptions, if any.
+        access: The records, the plan, which is that of a `BatchPlan`, and the means.
+        vector: Computes the vector of a sample. It may draw random numbers only from a
+            generator that it creates in the call, and must keep nothing from one call
+            to the next.
+        journal: File that counts the steps begun, so that an interrupted run can go on;
+            None for a run that cannot.
 
     Raises:
         OptionError: if there is a journal and the samples are shards.
@@ -660,11 +680,15 @@ class BatchSession(SampleSession):
         # The shard of each record, (records,); None before the first step.
         self._shards: npt.NDArray[np.uint64] | None = None
 
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        """Draws a Poisson sample, or takes the next shard in turn.
+    def _sample(self, record_count: int, number: int) -> npt.NDArray[np.intp]:
+        """Draws a Poisson sample of the records, or takes the next shard in turn.
+
+        With one planned shard, the sample is a Poisson sample. With several, the
+        records are split into disjoint shards in the first step, by a random word of
+        each record, and each step takes one shard as its sample.
 
         Args:
-            records: Number of records; private.
+            record_count: Number of records; private.
             number: Number of the step, from 0.
 
         Returns:
@@ -672,24 +696,26 @@ class BatchSession(SampleSession):
         """
         shards = self._step_plan.shards
         if shards == 1:
-            return super()._sample(records, number)
+            return super()._sample(record_count, number)
         if self._shards is None:
-            # A word of each record decides on its shard: a record that comes or goes
-            # moves no other one.
-            words = np.frombuffer(secrets.token_bytes(8 * records), dtype=np.uint64)
+            # The random word of a record decides on its shard: a record that is added
+            # or removed moves no other record.
+            words = np.frombuffer(
+                secrets.token_bytes(8 * record_count), dtype=np.uint64
+            )
             self._shards = words % np.uint64(shards)
         return np.flatnonzero(self._shards == number % shards)
 
     def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         """Computes and clips the vector of a sample; zeros if the function fails.
 
-        The function may be any one, and whether it fails may depend on one record. So a
-        failure is neither told nor stops the step: zeros are a vector like others, to
-        which the same noise is added (G-24).
+        Whether the user's function fails may depend on a single record. So an error
+        neither stops the step nor is reported: the vector is zeros then, to which the
+        same noise is added (G-24).
 
         Args:
-            records: All records.
-            sample: Indices of the records in the sample.
+            records: All records; private.
+            sample: Indices of the records in the sample; private.
 
         Returns:
             The exact vector, (count,), in grid units; private.
@@ -713,16 +739,16 @@ class BatchSession(SampleSession):
         codes: npt.NDArray[np.int32],
         name: str,
     ) -> Integers:
-        """Computes the vector of a sample, and clips it on the grid.
+        """Calls the function of a sample, and clips the vector that it returns.
 
         Args:
-            parameters: Public parameters, of which the function gets copies.
+            parameters: Public parameters, by name; the function gets copies.
             numeric: Numeric columns of the sample, (records, columns).
             codes: Coded columns of the sample, (records, columns).
             name: What messages call the sample.
 
         Returns:
-            The vector, (count,), in grid units, of norm at most `UNITS`.
+            The vector, (count,), in grid units, with an L2 norm of at most `UNITS`.
 
         Raises:
             OptionError: if the function returns other shapes than were planned.
@@ -743,22 +769,26 @@ class BatchSession(SampleSession):
     def _probe(self) -> None:
         """Tries the function on made-up samples of several sizes, one of them empty.
 
+        A sample that is computed twice, with others in between, must get the same
+        vector: this shows a function that keeps something between calls.
+
         Raises:
-            OptionError: if it gives a sample another vector after others, or another
-                shape.
+            OptionError: if the vector differs the second time, or has other shapes than
+                planned.
         """
         layout = self._access.source.schema.layout
         plan = self._step_plan
-        # Near the parameters of the first step, where less is zero than at them.
+        # At the start of a training many parameters are zero, and hide what they
+        # multiply.
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
         parameters = {
             name: move_slightly(value, random)
             for name, value in copy_parameters(self._parameters).items()
         }
-        # The first vector of a sample of each size.
-        vectors: dict[int, Integers] = {}
+        # The vector that was computed first, by size of the sample.
+        first_vectors: dict[int, Integers] = {}
         for size in _PROBE_SAMPLE_SIZES:
-            # The size is the seed, so samples of one size have the same records.
+            # The size is the seed, so samples of the same size have the same records.
             records = made_up_records(
                 layout, size, np.random.Generator(np.random.Philox(size))
             )
@@ -768,7 +798,7 @@ class BatchSession(SampleSession):
                 records.codes,
                 f"a sample of {size} made-up records",
             )
-            first_vector = vectors.setdefault(size, vector)
+            first_vector = first_vectors.setdefault(size, vector)
             if not np.array_equal(first_vector, vector):
                 raise OptionError(
                     f"the function of {plan.name!r} gives a sample another vector when "
@@ -780,16 +810,17 @@ class BatchSession(SampleSession):
 
 
 def _as_float_array(value: Any) -> npt.NDArray[np.float64]:
-    """Returns an array or a tensor of any device as float64."""
+    """Converts an array, or a tensor on any device, to an array of float64."""
     if hasattr(value, "detach"):
         return np.asarray(value.detach().cpu(), dtype=np.float64)
     return np.asarray(value, dtype=np.float64)
 
 
 def copy_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies parameters, so that what a function writes into them is lost.
+    """Copies parameters before they are given to a function of private records.
 
-    Otherwise it could leave there what it saw of a sample.
+    The function could write something of the records into the parameters, which are
+    public. It writes into the copy only, which is dropped.
 
     Args:
         parameters: Arrays or tensors, by name.
@@ -801,15 +832,18 @@ def copy_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def move_slightly(value: Any, random: np.random.Generator) -> Any:
-    """Moves floats a little, so that a function is not tried only at its start.
+    """Adds a little noise to a parameter, for the probe.
+
+    At the start of a training many parameters are zero, and hide what they multiply: a
+    dependence on other records might not be seen there.
 
     Args:
         value: An array or a tensor.
-        random: Draws the changes, whose standard deviation is 0.02.
+        random: Draws the noise, of standard deviation 0.02.
 
     Returns:
-        The changed value; integers as they are. Numbers are drawn for these too, so
-        that the changes of later values do not depend on types.
+        The value plus noise; integers as they are. Noise is drawn for integers too, so
+        that it does not depend on their types what is drawn for later parameters.
 
     Examples:
         >>> import numpy as np
@@ -821,7 +855,9 @@ def move_slightly(value: Any, random: np.random.Generator) -> Any:
     """
     noise = 0.02 * random.standard_normal(tuple(value.shape))
     if hasattr(value, "detach"):
-        return value + value.new_tensor(noise) if value.is_floating_point() else value
+        if value.is_floating_point():
+            return value + value.new_tensor(noise)
+        return value
     if np.issubdtype(value.dtype, np.floating):
         return (value + noise).astype(value.dtype)
     return value

@@ -1,11 +1,11 @@
-"""Sums in rounds: each question of a plan is answered once, by a sum over all records.
+"""Sums in rounds: each query of a plan is answered once, by a sum over all records.
 
-A round is one pass over the records. The maps of a later round may depend on what
-earlier rounds released; what they cost may not: norms, shares and noise of all
-questions are in the plan (G-13).
+A round is one pass over the records. The feature maps of a later round may depend on
+what earlier rounds released. What a round costs may not: norms and noise of all queries
+are fixed in the plan (G-13).
 
-How to read it: `SumSession.ask` is a round, `_task` says whether a map fits its
-question and how it is computed, and `_answer` turns an exact sum into an answer.
+How to read it: `SumSession.ask` is a round, `_task` checks that a map fits its query
+and finds how it is computed, and `_answer` adds the noise to an exact sum.
 """
 
 from collections.abc import Mapping
@@ -27,53 +27,59 @@ from noisegate.schema import Layout
 
 
 class SumSession(Session):
-    """Answers the questions of one plan in rounds, to be had from `Gate.open`.
+    """Answers the queries of one plan in rounds; `Gate.open` returns it.
 
-    Use it in a ``with`` block, and call `release` once every question is answered,
-    inside the block or behind it.
+    A round is one pass over the records, which answers some of the queries. Use the
+    session in a ``with`` block, and call `release` once every query is answered, inside
+    the block or behind it.
 
     Args:
-        access: What the gate grants; its plan is a `CalibratedPlan`.
+        access: The records, the plan, which is a `CalibratedPlan`, and the means.
     """
 
     def __init__(self, access: Access) -> None:
         super().__init__(access)
+        # Noisy answers so far, by query.
         self._values: dict[str, Values] = {}
+        # The engine of all rounds; None before the first one.
         self._engine: Engine | None = None
-        # Stops the engine when everything is answered, or the session ends.
+        # Closes the engine when everything is answered, or the session ends.
         self._engine_stack = ExitStack()
-        # Digest of each map, by question; filled where the run has a journal.
+        # Hash of each feature map, by query; filled where the run has a journal.
         self._map_digests: dict[str, str] = {}
 
     @property
-    def open_questions(self) -> tuple[str, ...]:
-        """Names of the questions that are not answered yet."""
+    def open_queries(self) -> tuple[str, ...]:
+        """Names of the queries that are not answered yet, in the order of the plan."""
         names = (release.query.name for release in self.plan.releases)
         return tuple(name for name in names if name not in self._values)
 
     def ask(
         self, maps: Mapping[str, FeatureMap], *, link: str | None = None
     ) -> dict[str, Values]:
-        """Answers some of the plan's questions in one pass over the records.
+        """Answers some of the plan's queries in one round, a pass over the records.
+
+        First comes all that can be refused without the records, then the pass, then the
+        noise of each query in turn. With a journal, the answer to a query is on disk
+        before the noise of the next one is drawn, and answers that an interrupted run
+        has left there are returned without reading or drawing anything.
 
         Args:
-            maps: For each of these questions, the map from a record to its vector.
+            maps: For each of these queries, by name, the map from a record to its
+                vector.
             link: Of linked tables, the child's table in the link whose rows are the
-                records; see `Link.schema`.
+                records; see `Link.schema`. None for a single table.
 
         Returns:
-            For each, the noisy sum, (dim, columns), in the units of the vectors. The
-            release will hold the same arrays.
+            The noisy sum for each query, (dim, columns), in the units of the vectors.
+            The release will hold the same arrays.
 
         Raises:
-            UserError: if a map does not fit its question (nothing is read then, and it
-                may be asked with another map), or the data does not fit the schema, or
-                changed since the last round.
+            UserError: if a map does not fit its query (nothing is read then, and the
+                query may be asked again with another map), or the data does not fit the
+                schema, or changed since the last round.
             BudgetRefusedError: if the ledger refuses.
         """
-        # First all that can be refused without the records, then the pass, then the
-        # noise of each question. An answer is in the journal before the next question
-        # has noise, and in this session's memory once all of them are there.
         access = self._access
         with self._lock:
             self._check_names(maps, link)
@@ -108,37 +114,44 @@ class SumSession(Session):
             return values
 
     def release(self) -> Release:
-        """Releases everything that was answered, and commits the reservation.
+        """Releases all answers with their certificate, and commits the reservation.
 
         Returns:
             The answers in the order of the plan, with their certificate.
 
         Raises:
-            OptionError: if a question is open, or the release was handed out before.
+            OptionError: if a query is not answered yet, or the release was handed out
+                before.
         """
         with self._lock:
-            if self.open_questions:
+            if self.open_queries:
                 raise OptionError(
-                    f"queries {list(self.open_questions)} have not been run; run all "
+                    f"queries {list(self.open_queries)} have not been run; run all "
                     "of the plan before release()."
                 )
             stds = self._stds()
             return self._release({name: self._values[name] for name in stds}, stds)
 
     def _check_names(self, maps: Mapping[str, FeatureMap], link: str | None) -> None:
-        """Checks that maps answer open questions, and that the source has the link.
+        """Checks that all maps belong to open queries, and that the link exists.
+
+        Args:
+            maps: The map of each query that is asked, by name of the query.
+            link: Of linked tables, the link whose rows are read; None for a single
+                table.
 
         Raises:
-            OptionError: naming what does not fit.
+            OptionError: if a name is not that of an open query, there are no maps, or
+                the source has no such link.
         """
         source = self._access.source
-        unknown_names = [name for name in maps if name not in self.open_questions]
+        unknown_names = [name for name in maps if name not in self.open_queries]
         if unknown_names or not maps:
             raise OptionError(
                 f"feature maps {sorted(maps)} do not match the plan's open queries "
-                f"{list(self.open_questions)}; each query is run once."
+                f"{list(self.open_queries)}; each query is run once."
             )
-        # A single table has no links, and is asked without one.
+        # A single table has no links, and is read without one.
         if link not in (source.links or (None,)):
             links = ", ".join(source.links) or "None"
             raise OptionError(
@@ -147,18 +160,19 @@ class SumSession(Session):
             )
 
     def _earlier_answers(self, tasks: Mapping[str, SumTask]) -> dict[str, Values]:
-        """Returns the answers that the run drew before it was stopped.
+        """Returns answers of this round that the run had drawn before it was stopped.
 
-        They are handed out again, without reading a record or drawing noise.
+        The journal has them. They are returned again as they are: other noise for the
+        same query would cost again.
 
         Args:
-            tasks: The questions of this round.
+            tasks: The sum to take for each query of this round, by name of the query.
 
         Returns:
-            Answers of those that the journal has, (dim, columns) each.
+            The answers that the journal has, by query, (dim, columns) each.
 
         Raises:
-            OptionError: if one of them answers another map than that of its task.
+            OptionError: if an answer was drawn for another map than that of its query.
         """
         journal = self._access.journal
         answers: dict[str, Values] = {}
@@ -177,7 +191,11 @@ class SumSession(Session):
         return answers
 
     def _mark_begun(self, query: str) -> None:
-        """Writes into the journal that a query is begun, with the hash of its map."""
+        """Writes into the journal that a query's noise is about to be drawn.
+
+        Args:
+            query: Name of the query; the hash of its map is written too.
+        """
         journal = self._access.journal
         if journal is not None:
             journal.begin_query(query, self._map_digests.get(query))
@@ -185,10 +203,10 @@ class SumSession(Session):
     @property
     def _is_answered(self) -> bool:
         """Whether the whole plan is answered."""
-        return not self.open_questions
+        return not self.open_queries
 
     def _started_engine(self) -> Engine:
-        """Returns the engine of all rounds, and starts it in the first call."""
+        """Returns the engine of all rounds, which the first call opens."""
         if self._engine is None:
             assert self._access.engine is not None
             self._engine = self._engine_stack.enter_context(
@@ -197,12 +215,12 @@ class SumSession(Session):
         return self._engine
 
     def _stop_engine_if_answered(self) -> None:
-        """Stops the engine once the plan is answered; the session stays as it is."""
+        """Closes the engine once the whole plan is answered."""
         if self._is_answered:
             self._engine_stack.close()
 
     def _end_session(self) -> None:
-        """Ends the session, and stops its engine."""
+        """Ends the session, so that it answers nothing more, and closes its engine."""
         super()._end_session()
         self._engine_stack.close()
 
@@ -219,11 +237,11 @@ class SumSession(Session):
         }
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
-        """Draws the noise of a question and adds it to the exact sum.
+        """Draws the noise of a query and adds it to the exact sum.
 
         Args:
             sums: Exact sum in grid units, (columns, dim); private.
-            release: What was planned for the question.
+            release: The planned query, with its noise.
 
         Returns:
             The noisy sum, (dim, columns), in the units of the vectors.
@@ -232,23 +250,27 @@ class SumSession(Session):
         return np.ascontiguousarray(release.query.grid.restore(noisy_sums).T)
 
     def _task(self, name: str, feature_map: FeatureMap, source: Any) -> SumTask:
-        """Prepares the sum of one question, and finds how its map is computed.
+        """Checks that a map fits its query, and finds how its vectors are computed.
 
-        A map that has not its own exact sum is tried on made-up records: its vector of
-        a record must not depend on other records (G-06).
+        A record's vector must not depend on other records (G-06). So a map is probed:
+        it is computed on made-up records in differently arranged blocks. A reviewed map
+        that adds up integers of its own needs no probe.
 
         Args:
-            name: Name of the question.
-            feature_map: Its map from a record to its vector.
+            name: Name of the query.
+            feature_map: The map from a record to its vector.
             source: The private records, none of which is read.
 
+        Returns:
+            The sum to take for the query.
+
         Raises:
-            OptionError: if the map does not fit the question, the schema or the
-                records, or its vectors depend on other records.
+            OptionError: if the map does not fit the query, the schema or the records,
+                or its vectors depend on other records.
         """
         query = self.plan.release(name).query
         layout: Layout = source.schema.layout
-        # The sum of an answer with several columns is taken for each label.
+        # An answer with several columns has one for each label.
         label = layout.label if query.columns > 1 else None
         columns = 1 if label is None else layout.coded[label].size
         _check_size(name, query, feature_map.dim, columns)
@@ -257,40 +279,42 @@ class SumSession(Session):
         )
         if isinstance(feature_map, Contingency):
             _check_tables(name, feature_map, layout)
-        if source.is_weighted and not task.takes_parts:
+        if source.is_weighted and not task.accepts_weighted_rows:
             raise OptionError(
                 f"query {name!r}: of linked tables, and of units by their mean, only "
                 "counts of cells are summed."
             )
 
-        # What a reviewed map looks up or counts is integers of the record alone (G-06,
-        # G-12, G-23), so there is nothing to try.
-        if task.exact is not None:
+        # The integers that a reviewed map looks up or counts follow from the record
+        # alone (G-06, G-12, G-23), so there is nothing to probe.
+        if task.exact_sum is not None:
             return task
-        # The votes and angles of these maps hide what their encoding rounds, so the
-        # encoding is tried in their place, in blocks of the size that is summed.
+        # The vectors of these maps, such as votes, hide that their encoding rounds. So
+        # the encoding is probed in their place, in blocks of the size that is summed.
         hides_rounding = is_reviewed(type(feature_map), ENCODED)
         if hides_rounding:
-            tried_map = cast("Any", feature_map).encoding
+            probed_map = cast("Any", feature_map).encoding
         else:
-            tried_map = feature_map
+            probed_map = feature_map
         rows = block_rows(feature_map, len(layout.numeric))
         return replace(
-            task, probed_execution=map_execution(name, tried_map, layout, rows)
+            task, probed_execution=map_execution(name, probed_map, layout, rows)
         )
 
 
 def _check_size(name: str, query: Query, dim: int, columns: int) -> None:
-    """Checks that the answer to a question has the size that was paid for.
+    """Checks that the answer to a query has the size that was planned and paid for.
 
     Args:
-        name: Name of the question.
-        query: What was planned; an adaptive question may have a smaller answer.
-        dim: Coordinates of the map's vectors.
-        columns: Columns of the answer by the schema: 1, or one for each label.
+        name: Name of the query.
+        query: The planned query. If it is adaptive, its answer may have fewer
+            coordinates than planned.
+        dim: Number of coordinates of the map's vectors.
+        columns: Number of columns of the answer by the schema: 1, or one for each
+            label.
 
     Raises:
-        OptionError: if it has another.
+        OptionError: if the answer has another size.
     """
     if query.adaptive:
         has_planned_dim = dim <= query.dim
@@ -305,10 +329,16 @@ def _check_size(name: str, query: Query, dim: int, columns: int) -> None:
 
 
 def _check_tables(name: str, feature_map: Contingency, layout: Layout) -> None:
-    """Checks that contingency tables are of the columns that the schema has.
+    """Checks that contingency tables are built for the columns that the schema has.
+
+    Args:
+        name: Name of the query.
+        feature_map: The tables.
+        layout: Columns of the records.
 
     Raises:
-        OptionError: if they are of others.
+        OptionError: if the number of numeric columns or the sizes of the coded columns
+            differ.
     """
     sizes = tuple(column.size for column in layout.coded)
     numeric_count = len(layout.numeric)

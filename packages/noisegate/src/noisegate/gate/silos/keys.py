@@ -1,14 +1,16 @@
 """Keys of silos, and the masks that cancel in the sum of their answers (G-32).
 
-Every silo has two files of a key, and a folder beside them::
+A silo is one of several owners of private records. Each silo answers with its share:
+its own noisy sum plus a mask, which hides it. Every silo has two key files, and a
+folder beside them::
 
     north.key         private: whoever has it can take north's masks off
     north.pub         public: name and key
     north.key.used/   the sums in which the key was used; each is used once
 
-Any two silos derive a stream of words that nobody else knows, from the private key of
-one and the public key of the other. One adds it to its answers, the other subtracts it,
-modulo 2⁶⁴::
+Any two silos derive a stream of random words (64-bit integers) that nobody else knows,
+from the private key of one and the public key of the other. One adds it to its sum, the
+other subtracts it, modulo 2⁶⁴. So all masks together are zero::
 
     north   sum + noise + stream(north, south) + stream(north, west)
     south   sum + noise − stream(north, south) + stream(south, west)
@@ -17,8 +19,8 @@ modulo 2⁶⁴::
     total   sums + noises
 
 How to read it: `write_key` and `read_silo_key` are for one silo, `check_shares` and
-`sum_shares` for whoever adds up; `SecureSum` is what all shares of a sum have in
-common, and `Masking` makes the masks.
+`sum_shares` for whoever adds the shares up; `SecureSum` is what all shares of a sum
+have in common, and `Masking` computes the masks of one silo.
 """
 
 from __future__ import annotations
@@ -54,20 +56,21 @@ PUBLIC_SUFFIX = ".pub"
 """How the names of public keys end."""
 # Bytes of a key of X25519.
 _KEY_SIZE = 32
-# 2³², the base of the two digits in which a release holds a word of 64 bits.
+# A release holds float64, which has 53 bits. So a word of 64 bits is stored as two
+# numbers below 2³², its halves.
 _HALF_WORD = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiloKey:
-    """What one silo needs for secure sums.
+    """What one silo needs for secure sums: its private key, and all public ones.
 
     Attributes:
-        silo: Name of the silo.
-        path: File of its private key.
+        silo: Name of this silo.
+        path: File of the private key of this silo.
         keys: Public keys of all silos, in hexadecimal, by the names of the silos.
-        colluding: How many of the silos may tell others what they know.
-        private_key: Its private key, an `X25519PrivateKey`.
+        colluding: How many of the silos may pool what they know, their noise included.
+        private_key: The private key of this silo, an `X25519PrivateKey`.
     """
 
     silo: str
@@ -79,7 +82,10 @@ class SiloKey:
     def masking_of_round(
         self, round_plan: CalibratedPlan, *, plan: str, after: str | None
     ) -> Masking:
-        """Returns the masks of one round, none of them used yet.
+        """Returns the masks of this silo in the sums of one round, none used yet.
+
+        A mask hides the noisy sum of this silo; over all silos the masks of a query
+        cancel. Each round of a plan has masks of its own.
 
         Args:
             round_plan: The queries of the round, with their noise.
@@ -102,7 +108,10 @@ class SiloKey:
 
 
 def write_key(silo: str, out: Path) -> Path:
-    """Writes the key of a silo: a private one for its owner alone, and a public one.
+    """Generates the key pair of a silo and writes it into two files.
+
+    The file of the private key is readable by its owner alone, that of the public key
+    by everybody.
 
     Args:
         silo: Name of the silo, one line.
@@ -125,7 +134,7 @@ def write_key(silo: str, out: Path) -> Path:
             f"{silo}.key."
         )
     private_digits, public_digits = generate_key_pair()
-    # The private one first: a public key that others use belongs to a stored one.
+    # The private key first: a public key that others use must belong to one on disk.
     _write_key_file(out, silo, "private", private_digits)
     _write_key_file(public_path, silo, "public", public_digits)
     public_path.chmod(0o644)
@@ -133,7 +142,7 @@ def write_key(silo: str, out: Path) -> Path:
 
 
 def _write_key_file(path: Path, silo: str, kind: str, digits: str) -> None:
-    """Writes the file of a key, which its owner alone may read.
+    """Writes one key into a new file, which its owner alone may read.
 
     Args:
         path: The file, which must not exist.
@@ -150,19 +159,20 @@ def _write_key_file(path: Path, silo: str, kind: str, digits: str) -> None:
 def read_silo_key(
     folder: str | Path | None, key: str | Path | None, colluding: int
 ) -> SiloKey | None:
-    """Reads what a silo needs for secure sums.
+    """Reads the private key of a silo, and the public keys of all silos.
 
     Args:
         folder: Folder with the public key of every silo; None for no secure sum.
-        key: File of the private key of this silo; None likewise.
-        colluding: How many of the silos may tell what they know.
+        key: File of the private key of this silo; None for no secure sum.
+        colluding: How many of the silos may pool what they know, their noise included.
 
     Returns:
-        The keys; None if neither is given.
+        The keys; None if neither folder nor file is given.
 
     Raises:
-        OptionError: if only one of the two is given, or they do not belong together, or
-            the file has a second name.
+        OptionError: if only one of folder and file is given, no public key in the
+            folder belongs to the private one, or the file has a second name, such as a
+            link.
         ModelError: if a file holds no key.
     """
     if folder is None and key is None:
@@ -204,10 +214,10 @@ def read_silo_key(
 
 
 def read_public_keys(folder: Path) -> dict[str, str]:
-    """Reads the public keys in a folder.
+    """Reads the public keys of all silos from a folder.
 
     Args:
-        folder: The folder; other files in it are passed over.
+        folder: The folder. Files that do not end in ``.pub`` are passed over.
 
     Returns:
         Keys in hexadecimal, by the names of the silos, sorted.
@@ -234,11 +244,11 @@ def read_public_keys(folder: Path) -> dict[str, str]:
 
 
 def _read_key_file(path: Path, kind: str) -> tuple[str, str]:
-    """Reads the file of a key.
+    """Reads one key, with the name of its silo, from a file.
 
     Args:
         path: The file.
-        kind: "private" or "public".
+        kind: Which kind of key it must hold: "private" or "public".
 
     Returns:
         Name of the silo, and the key in hexadecimal.
@@ -269,7 +279,11 @@ def _read_key_file(path: Path, kind: str) -> tuple[str, str]:
 
 
 def secure_sum_to_json(secure_sum: SecureSum) -> dict[str, Any]:
-    """Returns what the certificate of a share says of the sum, as JSON has it."""
+    """Returns what the certificate of a share states of its secure sum, for JSON.
+
+    Args:
+        secure_sum: The sum of which it is a share.
+    """
     return {
         "keys": dict(secure_sum.keys),
         "colluding": secure_sum.colluding,
@@ -280,11 +294,16 @@ def secure_sum_to_json(secure_sum: SecureSum) -> dict[str, Any]:
 def secure_sum_of(release: Release) -> SecureSum | None:
     """Returns the secure sum that a release is a share of; None if it is no share.
 
+    The certificate of a share states the identity of its sum, a hash of keys, plan,
+    noise and round. The identity is computed anew from these facts and compared, so
+    that a share cannot pass for one of another sum.
+
     Args:
-        release: The release.
+        release: The release of one silo.
 
     Raises:
-        ModelError: if its certificate states another sum than follows from it.
+        ModelError: if the facts of the sum are missing from its certificate, or have
+            another identity than is stated.
     """
     certificate = release.certificate
     stated_facts = certificate.public.get("secure_sum")
@@ -316,41 +335,44 @@ def secure_sum_of(release: Release) -> SecureSum | None:
 def check_shares(releases: Sequence[Release]) -> SecureSum | None:
     """Checks that releases are all the shares of one secure sum, or none is a share.
 
+    A share is a release with a mask; only in the sum of all shares do the masks cancel.
+
     Args:
         releases: Releases of the silos, at least one.
 
     Returns:
-        The secure sum; None if none is a share.
+        The secure sum; None if no release is a share.
 
     Raises:
-        OptionError: if they are shares of several sums, or one is missing.
+        OptionError: if some releases are shares and others are not, they are shares of
+            different sums, or the share of a silo is missing.
         ModelError: if a certificate contradicts itself.
     """
     secure_sums = [secure_sum_of(release) for release in releases]
-    names = [str(release.certificate.public.get("silo")) for release in releases]
+    silo_names = [str(release.certificate.public.get("silo")) for release in releases]
     first_sum = secure_sums[0]
-    for name, secure_sum in zip(names, secure_sums, strict=True):
+    for silo, secure_sum in zip(silo_names, secure_sums, strict=True):
         if (secure_sum is None) is not (first_sum is None):
             raise OptionError(
-                f"silos {names[0]!r} and {name!r}: one is a share of a secure sum, and "
+                f"silos {silo_names[0]!r} and {silo!r}: one is a share of a secure sum, and "
                 "the other is not."
             )
         if first_sum is None or secure_sum is None:
             continue
         if secure_sum.identity != first_sum.identity:
-            differing_parts = [
-                part
-                for part in vars(first_sum)
-                if getattr(secure_sum, part) != getattr(first_sum, part)
+            differing_fields = [
+                name
+                for name in vars(first_sum)
+                if getattr(secure_sum, name) != getattr(first_sum, name)
             ]
             raise OptionError(
-                f"silos {names[0]!r} and {name!r} are shares of different sums "
-                f"({', '.join(differing_parts)} differ): masks would not cancel. All "
+                f"silos {silo_names[0]!r} and {silo!r} are shares of different sums "
+                f"({', '.join(differing_fields)} differ): masks would not cancel. All "
                 "silos answer under one plan, one ε, one folder of keys and one "
                 "--colluding."
             )
     if first_sum is not None:
-        missing_silos = sorted(set(first_sum.keys) - set(names))
+        missing_silos = sorted(set(first_sum.keys) - set(silo_names))
         if missing_silos:
             raise OptionError(
                 f"the share of {', '.join(missing_silos)} is missing: without it the masks "
@@ -361,39 +383,63 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
 
 
 def sum_shares(releases: Sequence[Release], query: str) -> npt.NDArray[np.int64]:
-    """Adds up the shares of all silos, in which the masks cancel.
+    """Adds up the shares of all silos for one query, so that their masks cancel.
+
+    A share is a silo's noisy sum plus its mask, a 64-bit integer modulo 2⁶⁴. The masks
+    of all silos add up to zero, and what remains is the noisy sum over all silos. If
+    the share of one silo is missing, the result is as random as its mask: so call
+    `check_shares` first.
 
     Args:
-        releases: The shares of all silos.
-        query: Name of a query.
+        releases: The shares of all silos of one secure sum.
+        query: Name of the query.
 
     Returns:
         The noisy sum over all silos in grid units, (dim, columns).
 
     Raises:
-        ModelError: if a release is no share.
+        ModelError: if a release has no share for the query, or shares have different
+            shapes.
     """
-    try:
-        total = np.sum(
-            [words_from_halves(release.values[query]) for release in releases],
-            axis=0,
-            dtype=np.uint64,
-        )
-    except ValueError:
-        raise ModelError(
-            f"query {query!r}: a share holds no halves of words."
-        ) from None
-    # Words from 2⁶³ on stand for negative sums, which wrapped around in the shares.
+    shares = [_read_share(release, query) for release in releases]
+    if len({share.shape for share in shares}) > 1:
+        raise ModelError(f"query {query!r}: the shares have different shapes.")
+    total = np.sum(shares, axis=0, dtype=np.uint64)
+    # Read as signed integers: a negative sum is stored as a word from 2⁶³ on.
     return np.asarray(total).view(np.int64)
 
 
+def _read_share(release: Release, query: str) -> Words:
+    """Reads a silo's share for one query from its release.
+
+    Args:
+        release: The release. It stores each word as two halves, see `halves_of_words`.
+        query: Name of the query.
+
+    Returns:
+        The noisy sum of the silo plus its mask, modulo 2⁶⁴, (dim, columns).
+
+    Raises:
+        ModelError: if the release has no such values.
+    """
+    try:
+        return words_from_halves(release.values[query])
+    except (KeyError, ValueError):
+        raise ModelError(
+            f"query {query!r}: a share holds no halves of words."
+        ) from None
+
+
 Words = npt.NDArray[np.uint64]
-"""Numbers modulo 2⁶⁴."""
+"""Words: integers modulo 2⁶⁴, whose sums and differences wrap around."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSum:
-    """What the shares of one sum have in common.
+    """What the shares of all silos in one sum have in common.
+
+    A share is a silo's own noisy sum plus its mask. Masks cancel only between silos
+    that agree in all of these fields.
 
     Raises:
         OptionError: if there are too few or too many silos, all of them may collude, or
@@ -401,14 +447,14 @@ class SecureSum:
     """
 
     keys: Mapping[str, str]
-    """Public key of each silo, X25519 in hexadecimal, by its name."""
+    """Public key of each silo, of X25519 in hexadecimal, by the name of the silo."""
     colluding: int
-    """How many of the silos may tell what they know to whoever adds up: the noise of
-    the others suffices."""
+    """How many of the silos may pool what they know, and tell it to whoever adds the
+    shares up. They can subtract their own noise, so that of the others must suffice."""
     plan: str
     """Identifier of the published plan."""
     events: tuple[Mapping[str, Any], ...]
-    """What is asked and with what noise, as JSON has it."""
+    """The privacy events of the round, each a query with its noise, for JSON."""
     after: str | None = None
     """Digest of the merged release of the round before; None in the first round."""
 
@@ -432,12 +478,15 @@ class SecureSum:
 
     @property
     def honest_count(self) -> int:
-        """How many shares of the noise must suffice: those of silos not colluding."""
+        """Number of silos that do not collude, whose noise alone must suffice."""
         return len(self.keys) - self.colluding
 
     @property
     def identity(self) -> str:
-        """SHA-256 of all fields, in hexadecimal: another sum has another identity."""
+        """SHA-256 of all fields, in hexadecimal. Sums with another field have another.
+
+        Masks are derived for this identity, so no two sums have the same masks.
+        """
         return hashlib.sha256(
             canonical_json({**vars(self), "keys": dict(self.keys)})
         ).hexdigest()
@@ -445,31 +494,33 @@ class SecureSum:
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """The masks of one silo in one sum; each is used once."""
+    """The masks of one silo in one sum, which are used for one answer only."""
 
     sum: SecureSum
-    """What is summed."""
+    """The sum, with the public keys of all silos."""
     silo: str
     """Name of this silo."""
     private_key: Any = field(repr=False)
     """Private key of this silo, of X25519."""
     used_folder: Path
-    """Folder that remembers the sums in which this key was used."""
+    """Folder with an empty file for each sum in which the private key was used."""
 
     def mark_used(self) -> None:
-        """Marks the masks as used, for good, before anything leaves under them.
+        """Marks the masks as used, on disk, before an answer leaves under them.
 
         Two answers under the same masks would show their difference. So a second call
-        is refused, in any process, also where the first one was killed after it.
+        is refused in every process, even if the first caller was killed right after it
+        and has answered nothing. `test_masks_are_used_once` and
+        `test_marks_are_on_disk_before_anything_is_masked` notice a change of this.
 
         Raises:
-            OptionError: if they were used, or the mark cannot be made.
+            OptionError: if the masks were used, or the mark cannot be written.
         """
         try:
             self.used_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Whoever can remove a mark can have the key used twice.
+            # Whoever could remove a mark could have the masks used twice.
             close_to_others(self.used_folder)
-            # The mark is an empty file with the name of the sum.
+            # The mark is an empty file, named by the identity of the sum.
             with (self.used_folder / self.sum.identity).open("x") as mark:
                 os.fsync(mark.fileno())
         except FileExistsError:
@@ -485,26 +536,30 @@ class Masking:
                 "the sums in which the key was used; move the key to a folder of your "
                 "own."
             ) from None
-        # The entries of the mark in its folder, and of the folder in its own, are on
-        # disk too before anything leaves: they outlive a power cut.
+        # The directory entries of the mark and of its folder are written to disk too,
+        # so that they outlive a power cut.
         sync_folders(self.used_folder, self.used_folder.parent)
 
     def mask(self, query: str, size: int) -> Words:
-        """Returns the mask of this silo's answer to a query.
+        """Computes the mask that hides this silo's answer to a query.
+
+        The mask is a sum over all other silos, of a stream of random words that this
+        silo and the other one have in common. Of the two, the silo whose name comes
+        first adds the stream and the other subtracts it, so that the masks of all silos
+        add up to zero. `test_masks_cancel` notices if they do not.
 
         Args:
             query: Name of the query.
-            size: How many words the answer has.
+            size: Number of words of the answer.
 
         Returns:
-            Words, (size,). Over all silos they add up to zero modulo 2⁶⁴.
+            The mask, (size,), modulo 2⁶⁴.
         """
         total = np.zeros(size, dtype=np.uint64)
         for other in self.sum.keys:
             if other == self.silo:
                 continue
             stream = self._stream(other, query, size)
-            # The first by name adds the stream that the other subtracts.
             if self.silo < other:
                 total = total + stream
             else:
@@ -512,15 +567,23 @@ class Masking:
         return total
 
     def _stream(self, other: str, query: str, size: int) -> Words:
-        """Returns words that this silo and another one can compute, and nobody else.
+        """Computes random words that this silo and another one share, and nobody else.
 
-        Both get the same: a key agreed on by X25519, derived by HKDF for the sum, the
-        query and the two silos, and the key stream of ChaCha20 under it.
+        Both silos agree on a secret by X25519. HKDF derives from it a key for this sum,
+        this query and these two silos. The words are the key stream of ChaCha20 under
+        that key.
+
+        What a change must keep: no two sums, queries or pairs of silos have the same
+        key. `test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common`
+        notices if they do.
 
         Args:
             other: Name of the other silo.
             query: Name of the query.
-            size: How many words.
+            size: Number of words.
+
+        Returns:
+            Uniform words, (size,), the same in both silos.
         """
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -537,18 +600,19 @@ class Masking:
             salt=bytes.fromhex(self.sum.identity),
             info=info,
         ).derive(self.private_key.exchange(other_key))
-        # The nonce may be zero: a key is used for one stream.
+        # The nonce may be zero, as each key is used for one stream only.
         algorithm = algorithms.ChaCha20(stream_key, bytes(16))
         encryptor = Cipher(algorithm, mode=None).encryptor()
+        # Encrypting zeros gives the key stream itself; a word has 8 bytes.
         stream = encryptor.update(bytes(8 * size))
         return np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
 
 def generate_key_pair() -> tuple[str, str]:
-    """Generates a key pair of X25519.
+    """Generates a random key pair of X25519.
 
     Returns:
-        The private and the public key, both in hexadecimal.
+        The private key and the public key, each in 64 hexadecimal digits.
 
     Raises:
         MissingExtraError: if the package cryptography is not installed.
@@ -561,13 +625,13 @@ def generate_key_pair() -> tuple[str, str]:
 
 
 def private_key_from_digits(digits: str) -> Any:
-    """Returns the private key that `generate_key_pair` has generated.
+    """Reads a private key from its hexadecimal digits.
 
     Args:
-        digits: The key in hexadecimal.
+        digits: The digits, as `generate_key_pair` returns them.
 
     Returns:
-        An `X25519PrivateKey`, of a package that is optional.
+        An `X25519PrivateKey` of the package cryptography, which is optional.
 
     Raises:
         ValueError: if it is no key of X25519.
@@ -580,13 +644,16 @@ def private_key_from_digits(digits: str) -> Any:
 
 
 def halves_of_words(words: Words) -> npt.NDArray[np.float64]:
-    """Writes words as a release holds them: as halves, since float64 has 53 bits.
+    """Writes words as a release stores them: each word as two halves of 32 bits.
+
+    A release holds float64, which has 53 bits: a word of 64 bits would be rounded, but
+    each half is exact.
 
     Args:
         words: Words, (dim, columns).
 
     Returns:
-        High halves above low ones, (2·dim, columns).
+        The rows of high halves, and below them those of low halves, (2·dim, columns).
 
     Examples:
         >>> import numpy as np
@@ -600,16 +667,18 @@ def halves_of_words(words: Words) -> npt.NDArray[np.float64]:
 
 
 def words_from_halves(halves: npt.NDArray[np.float64]) -> Words:
-    """Reads the words that `halves_of_words` has written.
+    """Reads words from halves of 32 bits, as `halves_of_words` has written them.
 
     Args:
-        halves: High halves above low ones, (2·dim, columns).
+        halves: The rows of high halves, and below them those of low halves,
+            (2·dim, columns).
 
     Returns:
         Words, (dim, columns).
 
     Raises:
-        ValueError: if they are no halves: not integers in [0, 2³²), two for each word.
+        ValueError: if a number is not an integer in [0, 2³²), or the number of rows is
+            odd.
     """
     has_both_halves = len(halves) % 2 == 0
     is_half = (halves >= 0) & (halves < _HALF_WORD) & (halves == np.floor(halves))

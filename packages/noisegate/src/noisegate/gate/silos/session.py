@@ -1,7 +1,9 @@
 """A session of the gate whose answers are masked shares of a sum over silos (G-32).
 
-Each silo answers with its own sum, part of the noise, and a mask. Over all silos the
-masks cancel, so whoever adds the answers up learns the noisy sum and nothing else.
+Several owners of private records, the silos, want one noisy sum over all their records.
+Each silo answers with a share: the sum of its own records, part of the noise, and a
+mask. Over all silos the masks cancel, so whoever adds the shares up learns the noisy
+sum and nothing else.
 """
 
 import math
@@ -18,30 +20,31 @@ from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import PlannedRelease
 
-# A share of the noise is a little wider than its part, as a margin for rounding.
+# The noise of a share is a little wider than computed, as a margin for rounding.
 _MARGIN = 1 + 1e-12
 
 
 class ShareSession(SumSession):
-    """Answers the questions of one plan with masked shares (G-32).
+    """Answers the queries of one plan with masked shares (G-32).
 
-    It takes the place of a session of a gate that was asked nothing yet. Sum and noise
-    leave the gate with the mask alone, written as `keys.halves_of_words` does, (2·dim,
-    columns).
+    A share is the sum of this silo's records, plus part of the noise, plus a mask that
+    only the shares of all silos together cancel. Nothing else leaves the gate.
 
     Args:
-        gate_session: The session of the gate, which hands its access over.
+        gate_session: A session that `Gate.open` returned and that has answered nothing.
+            This session takes its place and its access to the records.
         masking: The masks of this silo in the sum.
 
     Raises:
-        CalibrationError: if the shares of the noise would be too small for the proof.
+        CalibrationError: if the noise of one share would be too small for the proof.
     """
 
     def __init__(self, gate_session: SumSession, masking: Masking) -> None:
         super().__init__(gate_session.hand_over())
         self._masking = masking
-        # The shares of the silos that do not collude must add up to the planned noise.
-        # Of n independent shares, each has its standard deviation divided by √n.
+        # The noise of the silos that do not collude must add up to the planned noise.
+        # If there are n of them, each draws noise of its standard deviation divided by
+        # √n.
         honest_count = masking.sum.honest_count
         self._std_divisor = math.sqrt(honest_count)
         smallest_std = min(release.noise_std for release in self.plan.releases)
@@ -53,18 +56,22 @@ class ShareSession(SumSession):
             )
 
     def _confirm(self) -> None:
-        """Marks the masks as used, just before noise, and confirms the reservation.
+        """Marks the masks as used, and confirms the reservation, just before noise.
 
-        The mark comes first: if the process dies in between, the masks are lost and
-        nothing was handed out under them. The other way round, a second run could use
-        them again.
+        The mark comes first: if the process dies in between, the masks are lost, and
+        nothing has left under them. In the other order, a second run could use the same
+        masks again.
         """
         if self.state is not State.CONFIRMED:
             self._masking.mark_used()
         super()._confirm()
 
     def _check_record_count(self, record_count: int, link: str | None = None) -> None:
-        """Checks the number of records, also against 64 bits for all silos together.
+        """Checks the number of records of a pass, also for the sum over all silos.
+
+        Args:
+            record_count: How many records the pass has read; private.
+            link: Of linked tables, the link whose rows were read.
 
         Raises:
             DataError: if there are too many, or `Session._check_record_count` refuses.
@@ -79,25 +86,27 @@ class ShareSession(SumSession):
             )
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
-        """Draws this silo's share of the noise, and masks the noisy sum.
+        """Adds this silo's part of the noise and its mask to the exact sum of a query.
 
         Args:
-            sums: Exact sum of this silo in grid units, (columns, dim); private.
-            release: What was planned for the question.
+            sums: Exact sum over this silo's records in grid units, (columns, dim);
+                private.
+            release: The planned query, with the noise of the sum over all silos.
 
         Returns:
-            The masked share, (2·dim, columns), see `keys.halves_of_words`.
+            The masked share as a release stores it: the high 32 bits of each word above
+            the low ones, (2·dim, columns), see `keys.halves_of_words`.
         """
         share_std = release.noise_std / self._std_divisor * _MARGIN
         share_event = replace(
             release.event, noise_std=share_std, sampler=Sampler.DISCRETE_GAUSSIAN
         )
         noisy_sums = self._add_noise(sums, share_event)
-        # Negative sums wrap around: words are numbers modulo 2⁶⁴.
+        # As words, integers modulo 2⁶⁴: a negative sum becomes a word from 2⁶³ on.
         words = np.ascontiguousarray(noisy_sums.T).view(np.uint64)
         mask = self._masking.mask(release.query.name, words.size)
         return halves_of_words(words + mask.reshape(words.shape))
 
     def _stds(self) -> dict[str, float]:
-        """Returns the standard deviation of this silo's noise, by query."""
+        """Returns the standard deviation of this silo's part of the noise, by query."""
         return {name: std / self._std_divisor for name, std in super()._stds().items()}

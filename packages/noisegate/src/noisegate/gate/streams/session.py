@@ -1,9 +1,10 @@
 """One period of a stream: sums of its records, less part of the noise of earlier ones.
 
-A stream releases totals of all periods so far, or of a window of the last ones. If each
+A stream gets new records period by period, such as month by month. After each period it
+releases totals over all periods so far, or over a window of the last ones. If each
 period got noise of its own, the noise of a total would grow with the number of periods.
-So a period takes part of the noise of earlier ones back, with weights that are rows of
-a Toeplitz matrix (G-34)::
+So a period takes part of the noise of earlier ones back: it subtracts them, multiplied
+by weights that are a row of a Toeplitz matrix (G-34)::
 
     period 3:  exact sums − Σ weights · noise of periods 2, 1 + fresh noise ──► state
                                                                                  │
@@ -39,23 +40,23 @@ from noisegate.privacy.silos import PERIOD_PREFIX, Stream
 from noisegate.sources.tables.tables import Source
 
 DECISIONS_KEY = "fixed"
-"""Where a certificate lists what the first period has decided for all."""
+"""Key of a certificate under which it lists what the first period decided for all."""
 
-# Of queries with more numbers than this, a release has no sums of single periods: they
-# would make it as large as all releases before it together.
+# A release has the sums of each single period only for queries with at most so many
+# numbers. Of larger ones they would make it as large as all earlier releases together.
 _MAX_SHOWN_NUMBERS = 2000
-# Records of a period, a quarter of those that one sum may have: so few that sums of
-# many periods, with noise taken back, stay far from the end of 64 bits.
+# Largest number of records in a period: a quarter of those that one sum may have, so
+# that sums of many periods, with noise taken back, stay far below 2⁶³.
 _MAX_RECORDS = RECORD_LIMIT // 4
 
 
 class StreamReservation(Reservation):
-    """The one entry in the ledger for all periods of a stream.
+    """The one reservation in the ledger that pays for all periods of a stream.
 
-    It is reserved before the first period, and open until the last.
+    It is reserved before the first period, and committed with the last one.
 
     Args:
-        reservation: That of the gate, which has reserved nothing yet.
+        reservation: The reservation of the gate, which has reserved nothing yet.
         state: The folder of the stream, which remembers the reservation.
         period_count: How many periods the stream has.
         is_last_period: Whether this is the last one.
@@ -73,24 +74,26 @@ class StreamReservation(Reservation):
         self._state = state
         self._period_count = period_count
         self._is_last_period = is_last_period
-        # What the ledger had recorded of the reservation when this period took it up;
-        # empty where this period has reserved.
+        # Kinds of the entries that the ledger had of the reservation when this period
+        # began; empty if this period has reserved.
         self._recorded_kinds: set[Kind] = set()
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
-        """Reserves the cost of all periods, or takes up what the first has reserved.
+        """Reserves the cost of all periods, or goes on with an earlier reservation.
 
-        The ledger has, of the reservation that the folder remembers::
+        The folder of the stream remembers the reservation. Its entries in the ledger
+        decide::
 
-            nothing, or no folder entry   reserve, and write it to the folder
+            entries in the ledger         what is done
+            none, or none remembered      reserve, and write it to the folder
             void                          the same: no noise was drawn on it
-            another plan                  refuse
-            this plan, open or committed  take it up, at no cost
+            of another plan               refuse
+            of this plan, open or closed  go on with it, at no cost
 
         The ledger reserves before the folder remembers it. If the process dies in
-        between, the next run reserves anew, and somebody may give the first reservation
-        back by hand: no noise was drawn on it.
-        `test_a_stream_is_one_entry_of_the_ledger` watches over this.
+        between, the next run reserves anew. The first reservation can then be voided by
+        hand, as no noise was drawn on it. `test_a_stream_is_one_entry_of_the_ledger`
+        notices if a stream pays twice.
 
         Args:
             plan: The plan of the stream, whose events are of all periods.
@@ -125,18 +128,22 @@ class StreamReservation(Reservation):
         self._resumed_id = reservation_id
 
     def confirm(self) -> None:
-        """Makes sure that the reservation stands for good.
+        """Makes the reservation final in the ledger, just before noise is drawn.
 
-        One that was committed, with the last period, does: a last period that is
-        answered again confirms nothing.
+        If the last period is answered again, the reservation is committed already, and
+        nothing is confirmed.
         """
         if Kind.COMMIT not in self._recorded_kinds:
             super().confirm()
 
     def commit(self, certificate: Certificate) -> None:
-        """Closes the reservation with the last period; before, it stays open.
+        """Closes the reservation with the last period of the stream.
 
-        A last period that is answered again has committed already.
+        After any other period it stays open. If the last period is answered again, it
+        is closed already.
+
+        Args:
+            certificate: The certificate of the release of this period.
         """
         if self._is_last_period and Kind.COMMIT not in self._recorded_kinds:
             super().commit(certificate)
@@ -144,14 +151,14 @@ class StreamReservation(Reservation):
 
 @dataclass(frozen=True)
 class _PeriodEngine(Engine):
-    """Sums the records of a period, less those that are withdrawn.
+    """Sums the records of a period, and subtracts those that are withdrawn.
 
     Attributes:
-        records_engine: The engine that sums each of the two sources.
+        records_engine: The engine that sums the records of each source.
         state: The folder of the stream.
         period: Number of the period, from 1.
         withdrawn_source: Records of earlier periods that leave the stream with this
-            one, as somebody has asked for or corrected; None for none.
+            period, since they are to be deleted or were corrected; None for none.
     """
 
     records_engine: Engine
@@ -162,20 +169,23 @@ class _PeriodEngine(Engine):
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
     ) -> Totals:
-        """Sums the records, and compares the sums with those of earlier periods.
+        """Sums the records of the period, less those that are withdrawn.
+
+        Also checks that they are no records of an earlier period, by their sums.
 
         Args:
             source: The records of the period.
-            tasks: The questions, by name.
+            tasks: The sum to take for each query, by name of the query.
             progress: Called with the number of records summed so far.
 
         Returns:
-            The exact totals, less what is withdrawn; private. Their number of records
-            is that of the period's own.
+            The exact totals, less the withdrawn records; private. Their number of
+            records does not count the withdrawn ones.
 
         Raises:
             DataError: if there are too many records for 64 bits.
-            OptionError: if an earlier period had these records, or this one had others.
+            OptionError: if an earlier period had these records, or this period was
+                answered with others.
         """
         totals = self.records_engine.sum(source, tasks, progress)
         record_count = totals.records
@@ -198,15 +208,17 @@ class _PeriodEngine(Engine):
 
 
 class StreamSession(SumSession):
-    """Answers the questions of one period with totals of the stream.
+    """Answers the queries of one period with totals of the stream so far.
 
-    It takes the place of a session of a gate that was asked nothing yet. An answer that
-    was given before is given again, whatever stopped the run in between.
+    If the run is interrupted and the period answered again, each query has the same
+    answer as before, without further noise.
 
     Args:
-        gate_session: The session of the gate, which hands its access over.
+        gate_session: A session that `Gate.open` returned and that has answered nothing.
+            This session takes its place and its access to the records.
         state: The folder of the stream, opened for its plan.
-        progress: Which period of how many this is; the certificate states it.
+        progress: Which period of how many this is, and the window; the certificate
+            states it.
         withdrawn_source: Records that leave the stream with this period; None for none.
     """
 
@@ -238,36 +250,43 @@ class StreamSession(SumSession):
             withdrawn_source.allow_no_records()
 
     def _started_engine(self) -> Engine:
-        """Returns the engine, which also takes withdrawn records off the sums."""
+        """Returns the engine, which also subtracts withdrawn records from the sums."""
         return _PeriodEngine(
             super()._started_engine(), self._state, self._period, self._withdrawn_source
         )
 
     def _check_record_count(self, record_count: int, link: str | None = None) -> None:
-        """Checks the number of records; a period may have none."""
-        # As a link may have no rows, so may a period: any name of a link says so.
+        """Checks the number of records of a pass; a period may have none.
+
+        Args:
+            record_count: How many records the pass has read; private.
+            link: Of linked tables, the link whose rows were read.
+        """
+        # A link may have no rows, and so may a period. So a period passes for a link.
         super()._check_record_count(record_count, link or "period")
 
     def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
-        """Draws the noise of the period if it was not, and returns the noisy total.
+        """Returns the noisy total of the stream, and draws this period's noise once.
 
-        The reservation is confirmed before the noise is drawn, and the answer is on
-        disk before it leaves. If the process dies after the drawing and before the
-        writing, nobody has seen that noise, and the next run draws other noise. An
-        answer on disk is given again.
+        The noisy sums of the period are the exact sums, less part of the noise of
+        earlier periods, plus fresh noise. They are on disk before the total leaves. If
+        the process dies before they are, nobody has seen that noise, and the next run
+        draws other noise; if they are on disk, no noise is drawn, and the total is the
+        same again.
 
-        What a change must keep: noise that somebody saw is never drawn anew, and what
-        is stored as `noise` is all of it, less what was taken back.
+        What a change must keep: noise that somebody may have seen is not drawn anew;
+        the reservation is confirmed before noise is drawn; and the stored `noise` is
+        all that is in the noisy sums, fresh noise less what was taken back.
         `test_killed_at_any_stage_a_period_has_one_answer` and
-        `test_every_release_is_the_exact_total_with_the_stated_noise` watch over this.
+        `test_every_release_is_the_exact_total_with_the_stated_noise` notice.
 
         Args:
             sums: Exact sums of the period in grid units, (columns, dim); private.
-            release: What was planned for the question.
+            release: The planned query, with its noise and its weights.
 
         Returns:
-            The total of the stream so far, or of its window, (dim, columns), in the
-            units of the vectors.
+            The noisy total over all periods so far, or over the window of the last
+            ones, (dim, columns), in the units of the vectors.
         """
         assert isinstance(release, ContinualRelease)
         name = release.query.name
@@ -278,17 +297,17 @@ class StreamSession(SumSession):
             noisy_sums = self._add_noise(corrected_sums, release.event)
             answer = PeriodSums(
                 noisy=noisy_sums,
-                # Fresh noise less what was taken back: all that is in the noisy sums,
-                # as later periods take part of the whole back.
+                # All noise in the noisy sums, as later periods take part of all of it
+                # back: fresh noise less what was taken back here.
                 noise=noisy_sums - sums,
                 seal=self._state.seal_of(name, sums),
             )
             self._state.write_answer(self._period, name, answer)
         elif self.state is State.RESERVED:
-            # The session confirms as if it drew noise: it hands out what has noise.
+            # Confirmed as if noise were drawn: what leaves has noise.
             self._confirm()
 
-        # From disk in either case, so that an answer that is given again is the same.
+        # Read from disk in either case, so that a repeated answer is the same.
         if self._window is None:
             first_period = 1
         else:
@@ -297,12 +316,12 @@ class StreamSession(SumSession):
         return _in_natural_units(total, release)
 
     def _earlier_noise(self, name: str, max_periods: int) -> Iterator[Integers]:
-        """Yields the noise of a query in earlier periods, the latest first.
+        """Yields the noise in the sums of earlier periods, the latest period first.
 
         Args:
             name: Name of the query.
-            max_periods: How many earlier periods at most; the first ones of a stream
-                have fewer before them.
+            max_periods: For how many earlier periods at most; near the beginning of a
+                stream there are fewer.
 
         Yields:
             The noise of a period in grid units, (columns, dim).
@@ -321,26 +340,31 @@ class StreamSession(SumSession):
             yield answer.noise
 
     def release_period(self, decisions: Mapping[str, Any]) -> Release:
-        """Releases the totals, and erases what no later period needs.
+        """Releases the totals of this period, and erases noise that is needed no more.
 
-        If the process dies before the erasing is complete, nothing is lost: the period
-        may be answered again, with the same release, and the next one erases first. A
-        second call on the same session is refused, as `release` is.
+        The noise of a period is kept on disk as long as later periods take part of it
+        back. If the process dies before the erasing is complete, nothing is lost: the
+        period can be answered again, with the same release, and the next period erases
+        first. A second call on the same session is refused.
 
         Args:
-            decisions: What the first period has decided for all, such as the bins of
-                its columns; JSON can express it. The certificate lists it as public,
-                and later periods read it there.
+            decisions: What the first period decided for all periods, such as the bins
+                of columns, by name; JSON can express it. The certificate lists it as
+                public, and later periods read it there.
+
+        Returns:
+            The totals with their certificate.
 
         Raises:
-            OptionError: if a question is open, the release was handed out before, or
-                the folder of the stream cannot be written.
+            OptionError: if a query is not answered, the release was handed out before,
+                or the folder of the stream cannot be written.
         """
         if decisions:
-            # As they are when the certificate is read back: tuples become lists.
+            # In the form that they have when a certificate is read: tuples become
+            # lists.
             self._add_public_facts({DECISIONS_KEY: json.loads(json.dumps(decisions))})
         release = self.release()
-        # Only now: a release that fails can be had by answering the period again.
+        # Only now: if the release failed, the period could still be answered again.
         if self._is_last_period:
             self._state.erase_all_secrets()
             return release
@@ -355,11 +379,15 @@ class StreamSession(SumSession):
     def _release(
         self, values: Mapping[str, Values], noise_std: Mapping[str, float]
     ) -> Release:
-        """Releases the totals, with the noisy sums of each period of small queries.
+        """Releases the totals, and for small queries also the sums of each period.
 
         Args:
-            values: Totals by query, (dim, columns), in natural units.
-            noise_std: Standard deviation of the noise of each, in the same units.
+            values: Noisy totals by query, (dim, columns), in the units of the vectors.
+            noise_std: Standard deviation of the noise in each total, in the same units.
+
+        Returns:
+            The totals, and for each small query an array (dim · columns, periods) of
+            noisy sums by period, with their certificate.
         """
         all_values = dict(values)
         all_stds = dict(noise_std)
@@ -373,13 +401,14 @@ class StreamSession(SumSession):
                 ).reshape(-1)
                 for period in range(1, self._period + 1)
             ]
-            # (numbers, periods)
+            # (dim · columns, periods)
             all_values[PERIOD_PREFIX + name] = np.ascontiguousarray(
                 np.stack(period_sums, axis=1)
             )
-            # The noise of this period is fresh noise of all periods so far, each with
-            # a factor; independent noises add up by their squares. That of an earlier
-            # period has fewer summands, so this is the largest of them.
+            # The noise in the sums of this period is a combination of the fresh noise
+            # of all periods so far, each with a factor; independent noises add up by
+            # their squares. The sums of an earlier period combine fewer of them. So
+            # this is the largest standard deviation of the periods.
             std_factor = math.hypot(
                 *noise_coefficients(release.horizon.weights, self._period)
             )
@@ -391,13 +420,14 @@ class StreamSession(SumSession):
 def noise_to_take_back(
     weights: Sequence[int], earlier_noise: Iterable[Integers]
 ) -> Integers:
-    """Computes what a period takes back of the noise of earlier ones.
+    """Computes the part of the noise of earlier periods that a period subtracts.
 
     Args:
-        weights: A row of the Toeplitz matrix, in units of 1 / `TOEPLITZ`: of the period
-            itself, and of those before it, the latest first.
-        earlier_noise: Noise of earlier periods in grid units, the latest first; of
-            fewer periods than there are weights at the beginning of a stream.
+        weights: A row of the Toeplitz matrix, in units of 1 / `TOEPLITZ`: the weight of
+            the period itself, which is not used here, and those of the periods before
+            it, the latest first.
+        earlier_noise: Noise of earlier periods in grid units, the latest first. At the
+            beginning of a stream there are fewer of them than weights.
 
     Returns:
         Σ weight · noise / `TOEPLITZ`, rounded to integer grid units, halves upwards.
@@ -415,12 +445,20 @@ def noise_to_take_back(
     )
     total = sum(weighted_noise, np.int64(0))  # 0 of the first period
     # Half of the divisor is added, so that the division, which rounds down, rounds to
-    # the nearest integer. The stated sensitivity takes this rounding into account, as
+    # the nearest integer. The stated sensitivity includes this rounding, as
     # `test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise`
     # checks.
     return np.asarray((total + TOEPLITZ // 2) // TOEPLITZ)
 
 
 def _in_natural_units(sums: Integers, release: PlannedRelease) -> Values:
-    """Returns sums in grid units, (columns, dim), in natural ones, (dim, columns)."""
+    """Converts sums in grid units, (columns, dim), to those of the vectors, transposed.
+
+    Args:
+        sums: Noisy sums, (columns, dim).
+        release: The planned query, with its grid.
+
+    Returns:
+        The sums in the units of the vectors, (dim, columns).
+    """
     return np.ascontiguousarray(release.query.grid.restore(sums).T)

@@ -1,6 +1,7 @@
-"""What a stream keeps between its periods, in a folder for its owner's eyes alone.
+"""What a stream keeps between its periods: a folder that only its owner can open.
 
-::
+A stream gets new records period by period. For each query and period, the folder has
+the noisy sums, and for some time the noise in them::
 
     registry.json        the plan, public
     registry.private/    plan              the identifier of the plan
@@ -9,14 +10,14 @@
                          0003.pairs.npz    the query "pairs" in period 3: `noisy`, and
                                            until they are erased `noise` and `seal`
 
-The noise is on disk before the answer leaves: a run that was killed gives the same
-answer again, and no second one.
+Sums and noise are on disk before the answer leaves. So a run that was killed gives the
+same answer again, and never a second one.
 
-Noisy sums less their noise are the exact sums. A seal is a keyed hash of the exact
-sums, by which records are known again; with the key, the sums can be found from it by
-trying. So a seal is erased with its noise, once no later period takes that noise back,
-and the key after the last period. From then on the folder holds nothing but what was
-released (G-34).
+Noisy sums less their noise are the exact sums, so the noise is a secret. A seal is a
+keyed hash of the exact sums, by which records that were given before are recognised;
+whoever has the key could find the sums from it by trying. So a seal is erased with its
+noise, once no later period takes that noise back, and the key after the last period.
+From then on the folder holds nothing but what was released (G-34).
 """
 
 from __future__ import annotations
@@ -46,13 +47,12 @@ from noisegate.progress import LOG
 
 Integers = npt.NDArray[np.int64]
 
-# Totals of noisy sums stay far from the end of 64 bits.
+# Largest total of noisy sums, far below 2⁶³, the end of int64.
 _MAX_TOTAL = 2**61
-# Permissions of everybody but the owner.
+# The permissions of everybody but the owner of a file.
 _OTHERS_PERMISSIONS = 0o077
-# What a process that was killed may leave: a file under the name that it would have
-# had, and eight hexadecimal digits. Earlier versions wrote booked.json in a hidden
-# folder.
+# Names of temporary files that a killed process may leave: the final name and eight
+# hexadecimal digits. Earlier versions wrote booked.json in a hidden folder.
 _TEMPORARY = re.compile(
     r"(?:key|plan|booked\.json|\d{4}\..+\.npz)\.[0-9a-f]{8}|\.booked\.json\.[0-9a-f]{8}"
 )
@@ -64,12 +64,13 @@ _STAYS_PAID = (
 
 @dataclass(frozen=True)
 class PeriodSums:
-    """One query in one period.
+    """The sums of one query in one period, as the folder of a stream has them.
 
     Attributes:
-        noisy: The noisy sums, (columns, dim), in grid units.
-        noise: The noise in them, of the same shape; None once it is erased.
-        seal: The keyed hash of the exact sums; None once it is erased.
+        noisy: The noisy sums in grid units, (columns, dim).
+        noise: The noise in them, of the same shape; a secret. None once it is erased.
+        seal: A keyed hash of the exact sums, by which records are recognised; a secret.
+            None once it is erased.
     """
 
     noisy: Integers
@@ -78,12 +79,12 @@ class PeriodSums:
 
     @property
     def is_erased(self) -> bool:
-        """Whether nothing is left of the exact sums."""
+        """Whether noise and seal are erased, by which the exact sums could be found."""
         return self.noise is None and self.seal is None
 
 
 class StreamState:
-    """The folder beside the plan of a stream; made with its first period.
+    """The folder of a stream, beside its plan; created with the first period.
 
     Args:
         plan: The file of the plan.
@@ -101,14 +102,15 @@ class StreamState:
                 "beside its name."
             )
         self.folder = plan.resolve().with_suffix(".private")
-        # The key of the seals; None before the folder is opened, and after its end.
+        # The key of the seals; None before the folder is opened, and once the stream
+        # has ended.
         self._key: bytes | None = None
 
     def open_for_plan(self, plan_id: str) -> None:
-        """Opens the folder for the stream of a plan, and makes it if it is not there.
+        """Opens the folder for the stream of a plan, and creates it if necessary.
 
-        The folder and its files become the owner's alone, and what a killed process
-        left is removed. Opening it again changes nothing.
+        Other users lose all permissions on the folder and its files, and temporary
+        files of killed processes are removed. A second call changes nothing.
 
         Args:
             plan_id: Identifier of the plan.
@@ -121,12 +123,12 @@ class StreamState:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self._protect()
             self._sweep()
-            # A stream that has ended has periods and no key: it gets no new one.
+            # A stream that has ended has periods and no key, and gets no new one.
             if not self.begun_period_count:
                 self._write_if_missing("key", secrets.token_bytes(32))
             self._write_if_missing("plan", plan_id.encode())
             stored_plan_id = (self.folder / "plan").read_bytes()
-            # Without a key, the stream has ended, and its seals are erased.
+            # No key: the stream has ended, and its seals are erased.
             self._key = None
             with suppress(FileNotFoundError):
                 self._key = (self.folder / "key").read_bytes()
@@ -138,15 +140,15 @@ class StreamState:
 
     @property
     def begun_period_count(self) -> int:
-        """How many periods were begun, each by its first answer."""
+        """Number of periods that were begun: those with at least one answer."""
         periods = (_period_in_name(path) for path in self.folder.glob("[0-9]*.npz"))
         return max(periods, default=0)
 
     @property
     def ledger_entry(self) -> Mapping[str, Any]:
-        """Where the stream is recorded: `reservation`, `dataset` and `ledger`.
+        """The reservation of the stream: `reservation`, `dataset` and `ledger`.
 
-        It is empty before the stream has reserved, and without a ledger.
+        Empty before the stream has reserved, and without a ledger.
         """
         try:
             return dict(read_json(self.folder / "booked.json"))
@@ -156,10 +158,12 @@ class StreamState:
     def write_ledger_entry(
         self, *, reservation: str | None, dataset: str, ledger: str | None
     ) -> None:
-        """Remembers where the stream is recorded, in place of what was there.
+        """Writes which reservation in which ledger pays for the stream.
+
+        Replaces what was there.
 
         Args:
-            reservation: The reservation in the ledger.
+            reservation: Id of the reservation in the ledger.
             dataset: Name of the data set in the ledger.
             ledger: Path of the ledger; None for a database.
 
@@ -175,7 +179,7 @@ class StreamState:
             )
 
     def seal_of(self, name: str, sums: Integers) -> str:
-        """Returns the keyed hash by which exact sums are known again.
+        """Computes the seal of exact sums: a keyed hash by which they are recognised.
 
         Args:
             name: Name of the query.
@@ -200,20 +204,21 @@ class StreamState:
     def check_records_are_new(
         self, period: int, sums: Mapping[str, Integers], *, has_records: bool
     ) -> None:
-        """Checks that records are new, or those that this period began with.
+        """Checks that no earlier period had these records, and this one no others.
 
-        Their exact sums are compared with the seals that are there. If those of this
-        period are erased, with the last period of the stream, it has all its answers:
-        they are given again whatever the records are.
+        Records are recognised by the seals of their exact sums. Once the stream has
+        ended, the seals are erased; the last period then gives its answers again,
+        whatever the records are.
 
         Args:
             period: Number of the period, from 1.
-            sums: Exact sums, by query, (columns, dim) each; private.
+            sums: Exact sums by query, (columns, dim) each; private.
             has_records: Whether there are any records. Several periods may have none,
-                so these are not compared with earlier periods.
+                so an empty period is not compared with earlier ones.
 
         Raises:
-            OptionError: if an earlier period had these records, or this one had others.
+            OptionError: if an earlier period had these records, or this period was
+                answered with others.
         """
         answers = {name: self.read_answer(period, name) for name in sums}
         if all(answer is not None and answer.is_erased for answer in answers.values()):
@@ -247,9 +252,13 @@ class StreamState:
             )
 
     def _has_seals(self, period: int, seals: Mapping[str, str]) -> bool:
-        """Returns whether all queries of a period have these seals.
+        """Returns whether the sums of all queries in a period have these seals.
 
-        A period whose seals are erased has none of them.
+        It is False for a period whose seals are erased.
+
+        Args:
+            period: Number of the period, from 1.
+            seals: Seals of exact sums, by query.
         """
         for name, seal in seals.items():
             answer = self.read_answer(period, name)
@@ -258,14 +267,14 @@ class StreamState:
         return True
 
     def read_answer(self, period: int, name: str) -> PeriodSums | None:
-        """Returns the answer to a query in a period; None where there is none."""
+        """Reads the sums of a query in a period; None if there are none yet."""
         return _read_sums(self._answer_path(period, name))
 
     def write_answer(self, period: int, name: str, answer: PeriodSums) -> None:
-        """Stores the answer to a query in a period, for good.
+        """Writes the sums of a query in a period, which are never replaced.
 
-        It is on disk, complete, when this returns. Only the first of several writers
-        has its answer stored, so that a period has one answer.
+        They are complete and on disk when this returns. Of several processes, only the
+        first writes, so that a period has one answer.
 
         Args:
             period: Number of the period, from 1.
@@ -285,7 +294,7 @@ class StreamState:
                 ) from None
 
     def sum_answers(self, name: str, first_period: int, last_period: int) -> Integers:
-        """Adds up the noisy sums of some periods.
+        """Adds up the noisy sums of a query over some periods.
 
         Args:
             name: Name of the query.
@@ -309,7 +318,7 @@ class StreamState:
                 f"{self.folder} lacks an answer of a period before {last_period}; "
                 "restore it from a backup."
             )
-        # In floats first, which do not wrap around.
+        # Checked in floats, which do not wrap around.
         rough_total = np.sum(noisy_sums, axis=0, dtype=np.float64)
         if np.abs(rough_total).max(initial=0) > _MAX_TOTAL:
             raise DataError(
@@ -318,13 +327,13 @@ class StreamState:
         return np.asarray(np.sum(noisy_sums, axis=0), dtype=np.int64)
 
     def erase_secrets_until(self, last_period: int) -> None:
-        """Erases noise and seals of the first periods, whose noise no later one needs.
+        """Erases the noise and the seals of the first periods; noisy sums stay.
 
-        Noisy sums stay. If the process dies in between, the next call erases the rest,
-        and a call where nothing is left to erase changes nothing.
+        It is called for periods whose noise no later period takes back. If the process
+        dies in between, the next call erases the rest.
 
         Args:
-            last_period: Number of the last of these periods, included; below 1 for
+            last_period: Number of the last period whose secrets are erased; below 1 for
                 none.
 
         Raises:
@@ -337,16 +346,16 @@ class StreamState:
                     continue
                 answer = _read_sums(path)
                 if answer is not None and not answer.is_erased:
-                    # Another process that begins may sweep away the file that is being
-                    # written; it erases the same then.
+                    # Another process may remove the temporary file that is being
+                    # written here (`_sweep`). It then erases the same itself.
                     with suppress(FileNotFoundError):
                         self._write_file(path, PeriodSums(answer.noisy), replaces=True)
 
     def erase_all_secrets(self) -> None:
-        """Erases all secrets, after the last period.
+        """Erases all noise, all seals and their key, after the last period.
 
-        Nothing takes noise back any more, and no records are compared. The key goes
-        last: as long as a seal is there, records can be compared with it.
+        No later period takes noise back any more, or compares its records. The key is
+        erased last: as long as there are seals, it is needed to compare records.
 
         Raises:
             OptionError: if the folder cannot be written.
@@ -357,11 +366,11 @@ class StreamState:
             sync_folders(self.folder)
 
     def _answer_path(self, period: int, name: str) -> Path:
-        """Returns the file of the answer to a query in a period."""
+        """Returns the file with the sums of a query in a period."""
         return self.folder / f"{period:04}.{quote(name, safe='')}.npz"
 
     def _protect(self) -> None:
-        """Takes the permissions of all others away from the folder and its files.
+        """Removes all permissions of other users on the folder and its files.
 
         Raises:
             OptionError: if the folder belongs to somebody else.
@@ -394,7 +403,7 @@ class StreamState:
         """Removes the temporary files of processes that were killed while they wrote.
 
         They may hold secrets. A process that is writing at this moment loses its file
-        too, and says so; see `write_answer`.
+        too, and raises an error, see `write_answer`.
         """
         for path in self.folder.iterdir():
             if _TEMPORARY.fullmatch(path.name) is None:
@@ -406,10 +415,10 @@ class StreamState:
 
     @contextmanager
     def _writing(self, cure: str) -> Iterator[None]:
-        """Turns errors of the disk into one that says what to do.
+        """Is the context in which files are written: it replaces errors of the disk.
 
         Args:
-            cure: What to do.
+            cure: What the user should do, for the message.
 
         Raises:
             OptionError: in place of an OSError inside.
@@ -422,7 +431,12 @@ class StreamState:
             ) from None
 
     def _write_if_missing(self, name: str, content: bytes) -> None:
-        """Writes a file unless it is there; another process may be faster."""
+        """Writes a file unless it exists; another process may write it first.
+
+        Args:
+            name: Name of the file in the folder.
+            content: What the file is to hold.
+        """
         if not (self.folder / name).exists():
             with suppress(FileExistsError, FileNotFoundError):
                 self._write_file(self.folder / name, content)
@@ -430,18 +444,18 @@ class StreamState:
     def _write_file(
         self, path: Path, content: bytes | PeriodSums, *, replaces: bool = False
     ) -> None:
-        """Writes a file that is complete or not there, whatever stops the process.
+        """Writes a file so that it is complete or does not exist, at any time.
 
         Args:
             path: The file.
             content: What it is to hold.
-            replaces: Whether it may replace a file.
+            replaces: Whether an existing file may be replaced.
 
         Raises:
-            FileExistsError: if there is a file already, and it may not be replaced.
+            FileExistsError: if the file exists and may not be replaced.
             OSError: if it cannot be written.
         """
-        # Under another name until it is complete and on disk; see `_TEMPORARY`.
+        # It has a temporary name until it is complete and on disk, see `_TEMPORARY`.
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         try:
             with open(
@@ -463,7 +477,8 @@ class StreamState:
             elif not _rename_if_free(temporary, path):
                 raise FileExistsError(path)
         finally:
-            # Still there after a link, and if the disk was full: it may hold secrets.
+            # After a hard link, and after an error, the temporary file is still there.
+            # It may hold secrets.
             temporary.unlink(missing_ok=True)
         sync_folders(path.parent)
 
@@ -474,10 +489,16 @@ def _period_in_name(path: Path) -> int:
 
 
 def _read_sums(path: Path) -> PeriodSums | None:
-    """Reads the file of a query in a period; None if there is none.
+    """Reads the sums of one query in one period from a file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The sums; None if there is no such file.
 
     Raises:
-        ModelError: if it is broken.
+        ModelError: if the file is broken.
     """
     try:
         with np.load(path, allow_pickle=False) as arrays:
@@ -496,17 +517,17 @@ def _read_sums(path: Path) -> PeriodSums | None:
 
 
 def _rename_if_free(temporary: Path, path: Path) -> bool:
-    """Gives a file its final name, unless there is a file of that name.
+    """Gives a file its final name, unless the name is taken.
 
-    A hard link fails where the name is taken, in one step, so that of two processes
-    only one gets the name. Its temporary name stays, and is removed by the caller.
+    Making a hard link fails in one step if the name is taken. So of two processes only
+    one gets the name. The temporary name stays; the caller removes it.
 
     Args:
         temporary: The complete file, under its temporary name.
-        path: Its final name.
+        path: The final name.
 
     Returns:
-        Whether it has the name.
+        Whether the file now has the final name.
     """
     try:
         os.link(temporary, path)
