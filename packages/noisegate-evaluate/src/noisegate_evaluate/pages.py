@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import domain_of, public_total
+from noisegate.answers.reading import public_total
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
 from noisegate.ledger.dataset_names import text_option
@@ -317,10 +318,10 @@ class _Found:
         return measured_tables(self.held_out, layout, drawn, records=records)
 
     def _bounds(self) -> list[str]:
-        from noisegate_evaluate.reporting.released import divisor, number_of_records
+        from noisegate_evaluate.reporting.released import divisor, released_total
 
         certificate = self.model.release.certificate
-        if self.method is None or number_of_records(self.released) is None:
+        if self.method is None or released_total(self.released) is None:
             return []
         of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
         budget = Budget(**{name: getattr(certificate, name) for name in of_budget})

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from tests.shared.columns import boolean, categorical, continuous, integer
 
-from noisegate.answers.cells import number_ranges
-from noisegate.answers.domain import NumberRange
+from noisegate.answers.domain import NumberRange, domain_of, number_ranges
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.reading import domain_of
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import Date, EncodedTable, Schema
 from noisegate_evaluate.reporting.released import (
@@ -19,10 +17,10 @@ from noisegate_evaluate.reporting.released import (
     error_matrix,
     level_names,
     measured_columns,
-    number_of_records,
     numbered,
     pair_errors,
     range_name,
+    released_total,
 )
 
 SCHEMA = Schema((integer("n", 0, 9), categorical("c", "abc"), boolean("y")))
@@ -101,13 +99,13 @@ def test_cells_agree_within_noise_and_draw_and_no_farther():
     assert explained == [2, 0]
 
 
-def test_the_number_of_records_is_that_of_all_tables():
+def test_the_released_total_is_that_of_all_tables():
     coarse = table("y", [60, 40], 5.0)
     fine = table("nc", [[10, 20, 30], [5, 15, 20]], 1.0)
-    total = number_of_records(stated(coarse, fine))
+    total = released_total(stated(coarse, fine))
     assert total.value == pytest.approx(100.0)
     assert total.variance == pytest.approx(1 / (1 / 50 + 1 / 6))
-    assert number_of_records(stated()) is None
+    assert released_total(stated()) is None
     # Noise below zero is no number of records.
     assert divisor(stated(table("y", [-9, 2], 5.0))) == 1.0
 

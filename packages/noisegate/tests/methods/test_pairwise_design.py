@@ -9,7 +9,7 @@ import pytest
 from tests.shared.sums import check_tables, same_tables
 
 from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
-from noisegate.answers.reading import domain_of
+from noisegate.answers.domain import domain_of
 from noisegate.answers.rounds import AnswersSoFar, Rounds
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate

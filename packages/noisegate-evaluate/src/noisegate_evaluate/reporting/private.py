@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.answers.cells import ends_of
-from noisegate.answers.domain import NumberRange
+from noisegate.answers.domain import NumberRange, ends_of
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
 from noisegate.schema.layout import numbers_at

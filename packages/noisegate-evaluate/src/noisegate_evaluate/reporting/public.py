@@ -50,8 +50,8 @@ from noisegate_evaluate.reporting.released import (
     PairError,
     error_matrix,
     measured_columns,
-    number_of_records,
     pair_errors,
+    released_total,
     unexplained_error,
 )
 
@@ -405,7 +405,7 @@ def promised(release: Release) -> dict[str, Any]:
 
 def told_records(released: Measurements) -> tuple[str, str]:
     """Returns how many records there are, and how well that is known."""
-    total = number_of_records(released)
+    total = released_total(released)
     if total is None:
         return "–", "records: their number was not asked"
     records = total.value

@@ -17,8 +17,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.cells import cell_indices
-from noisegate.answers.domain import Floats, Level, NumberRange
+from noisegate.answers.domain import Floats, Level, NumberRange, cell_indices
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyNumber, NoisyTable
 from noisegate.schema import (
@@ -104,7 +103,7 @@ class PairError:
     misplaced: float
 
 
-def number_of_records(measurements: Measurements) -> NoisyNumber | None:
+def released_total(measurements: Measurements) -> NoisyNumber | None:
     """Returns how many records there are; None where nothing says."""
     if measurements.known_total is None and not measurements.columns:
         return None
@@ -113,7 +112,7 @@ def number_of_records(measurements: Measurements) -> NoisyNumber | None:
 
 def divisor(measurements: Measurements) -> float:
     """Returns what counts are divided by to be shares: the records, at least 1."""
-    total = number_of_records(measurements)
+    total = released_total(measurements)
     return 1.0 if total is None else max(total.value, 1.0)
 
 

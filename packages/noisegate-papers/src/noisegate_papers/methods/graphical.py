@@ -26,11 +26,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
-from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.design import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, SINGLES
+from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.reading import domain_of, public_total
+from noisegate.answers.reading import public_total
 from noisegate.answers.rounds import AnswersSoFar, Rounds
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from noisegate.answers.design import COUNTS, SINGLES, Design
-from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.design import COARSE, COUNTS, HISTOGRAMS, SINGLES, Design
 from noisegate.answers.rounds import Answered, AnswersSoFar, Rounds
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method

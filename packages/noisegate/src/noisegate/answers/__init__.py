@@ -4,13 +4,12 @@
   answers, which are tables of named columns with their noise, and the best estimates of
   all that a release states. `reading` reads them from a release; `reconcile`,
   `crosstab` and `distribution` compute with them.
-- `cells`: which numbers a cell of a numeric column holds.
 - `infer`: questions that are answered with intervals. `questions` has a class for each;
   they rest on `evidence` (what is known of sums of products), `estimates` (intervals
   of functions of them) and `calibration` (regressions that are not linear).
 - `worth`: how many records the rows of a copy are worth.
-- `released`: the noisy tables of counts, read from a release.
-- `design`: which tables a release shall have, and with which cells.
+- `design`: which tables the pairwise method asks for, as far as public facts decide.
+  `rounds` is what answers decide about later rounds, `pair_choice` which pairs.
 - `verdict`: what a model is good for, in words.
 
 Whatever is computed here is post-processing of a release, and costs no privacy.

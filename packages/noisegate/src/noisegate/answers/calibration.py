@@ -32,7 +32,7 @@ _MAX_COEFFICIENT = 50.0
 _MIN_RELATIVE_VARIANCE = 1e-6
 
 
-class Link(NamedTuple):
+class MeanFunction(NamedTuple):
     """The mean of an outcome as a function of its score Xβ.
 
     Attributes:
@@ -44,9 +44,13 @@ class Link(NamedTuple):
     slope: Callable[[Floats], Floats]
 
 
-LOGISTIC = Link(lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean))
+LOGISTIC = MeanFunction(
+    lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean)
+)
 # Scores are bounded, so that trial steps of Newton's method stay finite.
-EXPONENTIAL = Link(lambda score: np.exp(np.minimum(score, 50.0)), lambda mean: mean)
+EXPONENTIAL = MeanFunction(
+    lambda score: np.exp(np.minimum(score, 50.0)), lambda mean: mean
+)
 
 
 @dataclass(eq=False)
@@ -63,7 +67,7 @@ class CalibratedRegression:
     design: Floats
     products: Floats
     product_indices: npt.NDArray[np.intp]
-    link: Link
+    link: MeanFunction
 
     @classmethod
     def of(
@@ -71,7 +75,7 @@ class CalibratedRegression:
         moments: NoisyMoments,
         sample: EncodedTable,
         regressors: Sequence[int],
-        link: Link,
+        link: MeanFunction,
     ) -> CalibratedRegression:
         """Prepares the regression.
 

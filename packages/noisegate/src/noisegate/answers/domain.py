@@ -1,4 +1,4 @@
-"""Domains: named columns and the cells that records are counted in.
+"""Domains: named columns, and the cells that records are counted in.
 
 A table of counts has one axis for each column, and one entry on it for each cell. A
 `Domain` says what the axes and entries are::
@@ -8,6 +8,10 @@ A table of counts has one axis for each column, and one entry on it for each cel
 
     axis 0: sex   f, m
     axis 1: age   0 to 49, 50 to 99, missing
+
+Models and answers know of a number only its cell: an interval between public cuts
+(`NumericBins`), in which a column of steps has only some values. `domain_of` gives the
+cells of a layout.
 
 The model is `Domain` of mbi (McKenna, Sheldon and Miklau, ICML 2019,
 https://github.com/ryan112358/mbi), whose axes have sizes; here they have cells, so that
@@ -20,12 +24,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.queries.binning import NumericBins
+from noisegate.schema import Continuous, Layout, NumericColumn
+from noisegate.schema.layout import numbers_at, positions_of_ranks, ranks_at
+
 Floats: TypeAlias = npt.NDArray[np.float64]
+
+# Rounding may put the nearest step of an edge this many steps off.
+_RANK_ERROR = 2
 
 
 class NumberRange(NamedTuple):
@@ -157,3 +168,157 @@ def _ends(cells: Sequence[Level]) -> tuple[Floats, Floats]:
     starts = np.array([span.low for span in spans])
     ends = np.array([span.high for span in spans])
     return starts, ends
+
+
+class CellProfile(Protocol):
+    """Where in its cells the values of a numeric column lie; see `models.within_cell`.
+
+    Each cell is divided into fine cells, in ascending order, whose ends are positions.
+    """
+
+    @property
+    def bins(self) -> NumericBins:
+        """The cells."""
+        ...
+
+    @property
+    def low(self) -> Floats:
+        """Lowest position of each fine cell, (fine,)."""
+        ...
+
+    @property
+    def high(self) -> Floats:
+        """Highest position of each fine cell, (fine,)."""
+        ...
+
+    @property
+    def shares(self) -> Floats:
+        """Share of each fine cell in its cell, (fine,)."""
+        ...
+
+    @property
+    def bin_of(self) -> npt.NDArray[np.int32]:
+        """The cell of each fine cell, (fine,)."""
+        ...
+
+
+@runtime_checkable
+class HasCellProfiles(Protocol):
+    """A model that knows where in their cells numbers lie."""
+
+    @property
+    def within(self) -> Sequence[CellProfile]:
+        """The profile of each numeric column."""
+        ...
+
+
+def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
+    """Finds which positions lie between edges.
+
+    Args:
+        column: The column.
+        edges: Ends of right-open cells, ascending from 0 to 1, (cells + 1,).
+
+    Returns:
+        Lowest and highest position in each cell, (cells,) each, and how large it is,
+        (cells,): its width, or in a column of steps how many it holds, which may be
+        none.
+    """
+    if isinstance(column, Continuous):
+        return edges[:-1], edges[1:], np.diff(edges)
+    # The first step at or above each edge, by the comparison that puts encoded steps
+    # into bins.
+    start: npt.NDArray[np.int64] = np.maximum(
+        ranks_at(column, edges[:-1]) - _RANK_ERROR, 0
+    )
+    for _ in range(2 * _RANK_ERROR):
+        start += positions_of_ranks(column, start) < edges[:-1]
+    stop = np.append(start[1:], column.last_rank + 1) - 1
+    return (
+        positions_of_ranks(column, start),
+        positions_of_ranks(column, stop),
+        (stop - start + 1).astype(np.float64),
+    )
+
+
+def number_ranges(column: NumericColumn, bins: NumericBins) -> tuple[Level, ...]:
+    """Returns the numbers in each cell of a column, and None last if it may be missing.
+
+    Args:
+        column: The column.
+        bins: Its cells.
+
+    Examples:
+        >>> from noisegate.answers.domain import number_ranges
+        >>> from noisegate.queries.binning import NumericBins
+        >>> from noisegate.schema import Integer
+        >>> age = Integer(name="age", lower=0, upper=99)
+        >>> low, high = number_ranges(age, NumericBins((0.5,)))
+        >>> low
+        NumberRange(low=0.0, high=49.0)
+    """
+    low, high, _ = ends_of(column, np.array([0.0, *bins.cuts, 1.0]))
+    lows = numbers_at(column, low).tolist()
+    highs = numbers_at(column, high).tolist()
+    ranges = [
+        NumberRange(float(first), float(last))
+        for first, last in zip(lows, highs, strict=True)
+    ]
+    missing = [None] if bins.nullable else []
+    return (*ranges, *missing)
+
+
+def cell_indices(
+    column: NumericColumn, cells: Sequence[Level], positions: Floats
+) -> npt.NDArray[np.intp]:
+    """Finds the cell that each record lies in.
+
+    Args:
+        column: The column.
+        cells: Its cells, ascending, as `number_ranges` returns them.
+        positions: Positions of records; NaN where the number is missing, (records,).
+
+    Returns:
+        Index of each record's cell, (records,).
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.answers.domain import cell_indices
+        >>> from noisegate.answers.domain import NumberRange
+        >>> from noisegate.schema import Integer
+        >>> age = Integer(name="age", lower=0, upper=99, missing=True)
+        >>> cells = [NumberRange(0, 49), NumberRange(50, 99), None]
+        >>> cell_indices(age, cells, np.array([0.0, 0.4, 1.0, np.nan]))
+        array([0, 0, 1, 2])
+    """
+    is_missing = np.isnan(positions)
+    numbers = numbers_at(column, np.where(is_missing, 0.0, positions))
+    ranges = [cell for cell in cells if isinstance(cell, NumberRange)]
+    lows = np.array([cell.low for cell in ranges])
+    indices = np.maximum(np.searchsorted(lows, numbers, side="right") - 1, 0)
+    # A cell with one real number ends where the next one begins.
+    for index, cell in enumerate(ranges):
+        if cell.low == cell.high:
+            indices[numbers == cell.low] = index
+    if None in cells:
+        indices[is_missing] = cells.index(None)
+    return indices
+
+
+def domain_of(layout: Layout, bins: Sequence[NumericBins]) -> Domain:
+    """Returns the columns of a layout with their cells, numeric columns first.
+
+    Args:
+        layout: The columns.
+        bins: The cells of each numeric column; if empty, these are left out.
+    """
+    cells: dict[str, tuple[Level, ...]] = {}
+    if bins:
+        for numeric, column_bins in zip(layout.numeric, bins, strict=True):
+            cells[numeric.name] = number_ranges(numeric, column_bins)
+    for coded in layout.coded:
+        has_missing = coded.size > len(coded.levels)
+        cells[coded.name] = (
+            (*coded.levels, None) if has_missing else tuple(coded.levels)
+        )
+    return Domain.of(cells)

@@ -22,8 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.cells import CellProfile, HasCellProfiles, number_ranges
-from noisegate.answers.domain import Floats, Level, NumberRange
+from noisegate.answers.domain import (
+    CellProfile,
+    Floats,
+    HasCellProfiles,
+    Level,
+    NumberRange,
+    number_ranges,
+)
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_moments import NoisyMoments, Term
 from noisegate.answers.noisy_table import NoisyNumber

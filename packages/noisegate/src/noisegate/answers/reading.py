@@ -7,20 +7,17 @@ of the terms of second moments, and their cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from noisegate.answers.cells import number_ranges
-from noisegate.answers.domain import Domain, Floats, Level
+from noisegate.answers.domain import Floats
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_moments import NoisyMoments, Term
 from noisegate.errors import OptionError, UserError
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.queries.binning import NumericBins
 from noisegate.queries.moments import Moments, ScaledColumn
 from noisegate.registry import METHODS
 from noisegate.schema import Layout
@@ -71,25 +68,6 @@ def public_total(certificate: Certificate) -> float | None:
     if certificate.adjacency is not Adjacency.REPLACE_ONE or records is None:
         return None
     return float(records)
-
-
-def domain_of(layout: Layout, bins: Sequence[NumericBins]) -> Domain:
-    """Returns the columns of a layout with their cells, numeric columns first.
-
-    Args:
-        layout: The columns.
-        bins: The cells of each numeric column; if empty, these are left out.
-    """
-    cells: dict[str, tuple[Level, ...]] = {}
-    if bins:
-        for numeric, column_bins in zip(layout.numeric, bins, strict=True):
-            cells[numeric.name] = number_ranges(numeric, column_bins)
-    for coded in layout.coded:
-        has_missing = coded.size > len(coded.levels)
-        cells[coded.name] = (
-            (*coded.levels, None) if has_missing else tuple(coded.levels)
-        )
-    return Domain.of(cells)
 
 
 def read_moments(

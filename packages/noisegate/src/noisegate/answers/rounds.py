@@ -25,13 +25,13 @@ from noisegate.answers.design import (
     SINGLES,
     Columns,
     Design,
+    HistogramCounts,
+    number_of_records,
 )
-from noisegate.answers.domain import Floats
-from noisegate.answers.histograms import HistogramCounts, number_of_records
+from noisegate.answers.domain import Floats, domain_of
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.pair_choice import choose_pairs
-from noisegate.answers.reading import domain_of
 from noisegate.errors import ModelError
 from noisegate.queries.binning import (
     Histogram,

@@ -16,9 +16,10 @@ from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
+from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.reading import domain_of, public_total
+from noisegate.answers.reading import public_total
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import FitWarning, OptionError

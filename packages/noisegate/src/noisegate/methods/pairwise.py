@@ -21,16 +21,18 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from noisegate.answers.design import (
+    COARSE,
     COUNTS,
+    HISTOGRAMS,
     PAIRS,
     SCREEN,
     SINGLES,
     Columns,
     Design,
 )
-from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import domain_of, public_total, read_moments
+from noisegate.answers.reading import public_total, read_moments
 from noisegate.answers.rounds import AnswersSoFar, Rounds, Values, read_tables
 from noisegate.devices import check_device
 from noisegate.errors import OptionError
@@ -330,10 +332,11 @@ class Pairwise(Method):
 
     def held_out_measurements(self, release: Release) -> Measurements:
         """Returns the counts that the fit never saw; see `Method`."""
+        if HELD_OUT not in release.values:
+            return super().held_out_measurements(release)
         layout = release.schema.layout
         contingency = held_out_map(layout)
-        if HELD_OUT not in release.values or contingency is None:
-            return super().held_out_measurements(release)
+        assert contingency is not None  # or nothing would have been asked
         tables = read_tables(
             layout, contingency, release.values[HELD_OUT], release.noise_std[HELD_OUT]
         )

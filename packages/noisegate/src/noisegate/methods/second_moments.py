@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisegate.answers.design import Columns, Design
+from noisegate.answers.design import (
+    COARSE,
+    HISTOGRAMS,
+    Columns,
+    Design,
+    HistogramCounts,
+)
 from noisegate.answers.domain import Floats
-from noisegate.answers.histograms import COARSE, HISTOGRAMS, HistogramCounts
 from noisegate.answers.rounds import Rounds
 from noisegate.privacy.plan import Query
 from noisegate.queries.binning import NumericBins

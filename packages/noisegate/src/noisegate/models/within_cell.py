@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.cells import ends_of
+from noisegate.answers.domain import ends_of
 from noisegate.models.stratified import (
     CellSampler,
     draws_independently,

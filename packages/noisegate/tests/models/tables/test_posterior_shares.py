@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.answers.posterior import _STRENGTHS, _gamma_posterior, posterior_shares
+from noisegate.answers.noisy_table import _STRENGTHS, _gamma_posterior, posterior_shares
 
 UNIFORM = np.full(6, 1 / 6)
 

@@ -21,7 +21,7 @@ from noisegate.answers.questions.question import (
 from noisegate.answers.questions.sums import (
     estimate_from_moments,
     mean_products,
-    measured_moments,
+    moments_of_columns,
     outcome_index,
     regressor_indices,
 )
@@ -117,7 +117,7 @@ def _partial_correlation(
     intervals: Intervals,
 ) -> list[Estimate]:
     """Estimates the correlation of a pair of columns given others."""
-    moments = measured_moments(question, evidence, [*pair, *others])
+    moments = moments_of_columns(question, evidence, [*pair, *others])
     outcomes = [outcome_index(question, evidence, moments, name) for name in pair]
     regressors = [0]
     for name in others:

@@ -18,7 +18,7 @@ from noisegate.answers.questions.question import (
     register,
     require_levels,
 )
-from noisegate.answers.questions.sums import estimate_from_moments, measured_moments
+from noisegate.answers.questions.sums import estimate_from_moments, moments_of_columns
 
 _LEVEL = re.compile(r"(?P<column>[^<=]+?)\s*=\s*(?P<level>.+)")
 
@@ -61,7 +61,7 @@ class Count(Question):
         """Returns the number of records."""
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)
-        moments = measured_moments(self, evidence, self.columns)
+        moments = moments_of_columns(self, evidence, self.columns)
         index = moments.indices(self.column)[position]
 
         def count(values: Floats) -> Floats:

@@ -19,7 +19,7 @@ from noisegate.answers.questions.sums import (
     estimate_from_moments,
     group_indices,
     group_names,
-    measured_moments,
+    moments_of_columns,
     number_term,
     presence_index,
     quotients_and_differences,
@@ -64,7 +64,7 @@ class Mean(Question):
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the mean; with groups each of them, and differences to the first."""
         require_number(self, evidence, self.column)
-        moments = measured_moments(self, evidence, self.columns)
+        moments = moments_of_columns(self, evidence, self.columns)
         number, term = number_term(moments, self.column)
         present = presence_index(moments, self.column)
         groups = group_indices(self, evidence, moments, self.group)

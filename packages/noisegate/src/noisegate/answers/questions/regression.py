@@ -14,7 +14,7 @@ from noisegate.answers.calibration import (
     EXPONENTIAL,
     LOGISTIC,
     CalibratedRegression,
-    Link,
+    MeanFunction,
 )
 from noisegate.answers.domain import Floats
 from noisegate.answers.estimates import (
@@ -36,7 +36,7 @@ from noisegate.answers.questions.question import (
 from noisegate.answers.questions.sums import (
     estimate_from_moments,
     mean_products,
-    measured_moments,
+    moments_of_columns,
     number_term,
     outcome_index,
     regressor_indices,
@@ -105,7 +105,7 @@ class LeastSquares(Question):
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the intercept and the coefficient of each regressor."""
-        moments = measured_moments(self, evidence, self.columns)
+        moments = moments_of_columns(self, evidence, self.columns)
         design = _Design.of(evidence, moments, self.regressors)
         outcome = outcome_index(self, evidence, moments, self.outcome)
         centre, scale = scale_of_outcome(self, evidence, moments, self.outcome)
@@ -141,7 +141,7 @@ class _GeneralisedRegression(Question):
         regressors: What explains it; of a column with levels, all but the first.
     """
 
-    link: ClassVar[Link]
+    link: ClassVar[MeanFunction]
 
     outcome: str
     regressors: tuple[str, ...]
@@ -166,7 +166,7 @@ class _GeneralisedRegression(Question):
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the intercept and the coefficient of each regressor."""
         self.check_outcome(evidence)
-        moments = measured_moments(self, evidence, self.columns)
+        moments = moments_of_columns(self, evidence, self.columns)
         self._check_missing(evidence, moments)
         design = _Design.of(evidence, moments, self.regressors)
         outcome = outcome_index(self, evidence, moments, self.outcome)

@@ -25,7 +25,7 @@ from noisegate.answers.questions.sums import (
     estimate_from_moments,
     group_indices,
     group_names,
-    measured_moments,
+    moments_of_columns,
     quotients_and_differences,
 )
 
@@ -74,7 +74,7 @@ class Share(Question):
         """Returns the share; with groups each of them, and differences to the first."""
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)
-        moments = measured_moments(self, evidence, self.columns)
+        moments = moments_of_columns(self, evidence, self.columns)
         index = moments.indices(self.column)[position]
         groups = group_indices(self, evidence, moments, self.group)
 

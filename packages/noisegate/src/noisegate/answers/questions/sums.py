@@ -25,7 +25,7 @@ from noisegate.answers.questions.question import (
 )
 
 
-def measured_moments(
+def moments_of_columns(
     question: Question, evidence: Evidence, columns: Sequence[str]
 ) -> NoisyMoments:
     """Returns the moments of columns that a question names.

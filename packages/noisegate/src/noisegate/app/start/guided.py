@@ -33,7 +33,7 @@ from noisegate.app.start.questions import (
     QUESTION_KEYS,
     SOURCES,
     Asker,
-    Question,
+    GuideQuestion,
     StartOptions,
     load_question,
     number_within,
@@ -223,7 +223,7 @@ class Guide:
             keys.append("bounds")
         return keys
 
-    def _answer(self, question: Question) -> Any:
+    def _answer(self, question: GuideQuestion) -> Any:
         """Returns the preset answer, or asks until one can be parsed.
 
         A preset answer that cannot be parsed is not asked for instead: whoever wrote it
@@ -461,7 +461,7 @@ class Guide:
         )
         # Without a key: no option or file answers for a single column.
         kinds = [
-            self._answer(Question(key="", text=name, choices=tuple(KINDS)))
+            self._answer(GuideQuestion(key="", text=name, choices=tuple(KINDS)))
             for name in names
         ]
         return ",".join(

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from noisegate.app.start.page_server import PageServer
-from noisegate.app.start.questions import Asker, Question
+from noisegate.app.start.questions import Asker, GuideQuestion
 from noisegate.errors import NoisegateError
 
 _WAIT_SECONDS = 25.0  # for which a request for news stays open
@@ -254,7 +254,7 @@ class Page(io.TextIOBase, Asker):
         with self._change() as state:
             state.printed.append(printed)
 
-    def prompt(self, question: Question, complaint: str = "") -> str:
+    def prompt(self, question: GuideQuestion, complaint: str = "") -> str:
         """Asks a question once; an empty answer stands for the default.
 
         The answer is listed on the page at once, before the caller has parsed it. If it
@@ -312,7 +312,7 @@ class Page(io.TextIOBase, Asker):
             _, answer = self._state.answers.pop()
         return answer
 
-    def _list_answer(self, question: Question, answer: str) -> None:
+    def _list_answer(self, question: GuideQuestion, answer: str) -> None:
         """Lists an answer; the page shows it with the next change."""
         with self._changed:
             self._state.answers.append((question.text, answer))

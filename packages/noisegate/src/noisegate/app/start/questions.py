@@ -1,7 +1,7 @@
 """What `noisegate start` asks, how answers are read, and who asks in a terminal.
 
 An answer is text. It comes from an option, from a line of `--answers FILE`, from the
-terminal or from the page, and is parsed in one way: by the `parse` of its `Question`.
+terminal or from the page, and is parsed in one way: by `GuideQuestion.parse`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class StartOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class GuideQuestion:
     """A question, and how its answer is read.
 
     Attributes:
@@ -113,8 +113,8 @@ class Question:
         file_endings: Endings of files that may be the answer.
 
     Examples:
-        >>> from noisegate.app.start.questions import Question
-        >>> kind = Question(key="", text="age", choices=("integer", "categorical"))
+        >>> from noisegate.app.start.questions import GuideQuestion
+        >>> kind = GuideQuestion(key="", text="age", choices=("integer", "categorical"))
         >>> kind.parse_answer("i")
         'integer'
     """
@@ -161,7 +161,7 @@ class Asker:
         """Shows a paragraph, apart from what stands above it."""
         say(f"\n{text}")
 
-    def prompt(self, question: Question, complaint: str = "") -> str:
+    def prompt(self, question: GuideQuestion, complaint: str = "") -> str:
         """Asks a question once.
 
         Args:
@@ -210,7 +210,7 @@ def load_question(
     text: str | None = None,
     parse: Callable[[str], Any] | None = None,
     default: str | None = None,
-) -> Question:
+) -> GuideQuestion:
     """Loads a question of `interview.toml`, with what depends on earlier answers.
 
     Args:
@@ -226,7 +226,7 @@ def load_question(
         ('Epsilon', '0.5', 2.0)
     """
     entry = _interview()[key]
-    return Question(
+    return GuideQuestion(
         key=key,
         text=text or entry["text"],
         help=entry.get("help", ""),

@@ -32,8 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers import design as rounds
-from noisegate.answers.design import Design
-from noisegate.answers.histograms import COARSE, HISTOGRAMS
+from noisegate.answers.design import COARSE, HISTOGRAMS, Design
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, under

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.cells import ends_of
 from noisegate.answers.design import Design
-from noisegate.answers.domain import Domain
+from noisegate.answers.domain import Domain, ends_of
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.rounds import Rounds
 from noisegate.devices import one_thread

@@ -52,8 +52,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.domain import Domain
-from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.posterior import posterior_shares
+from noisegate.answers.noisy_table import NoisyTable, posterior_shares
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64
