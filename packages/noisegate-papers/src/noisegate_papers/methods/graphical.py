@@ -31,7 +31,8 @@ from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.reading import public_total
-from noisegate.answers.rounds import AnswersSoFar, Rounds
+from noisegate.answers.rounds import AnswersSoFar
+from noisegate.answers.rounds import Rounds as DesignRounds
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
 Megabytes = Annotated[float, Within(gt=0, le=250), "a number above 0, at most 250"]
-RoundCount = Annotated[
+Rounds = Annotated[
     int, Within(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"
 ]
 
@@ -225,7 +226,7 @@ class AIM(Marginals):
     """Most columns of a table."""
     max_model_mb: Megabytes = 80.0
     """Largest model, MB; the fit's time grows with it. OpenDP's default."""
-    rounds: RoundCount | None = None
+    rounds: Rounds | None = None
     """Most rounds of choosing that the budget is laid out for; None for OpenDP's default, 16 for each column."""
 
     def options(self, columns: int) -> dict[str, Any]:
@@ -316,9 +317,11 @@ class PrivBayes(Method):
             if first.histogram_columns:
                 values |= session.ask(first.histogram_maps())
             if first.screens_pairs:
-                screening_map = Rounds(first, AnswersSoFar(values, stds)).screening_map
+                screening_map = DesignRounds(
+                    first, AnswersSoFar(values, stds)
+                ).screening_map
                 values |= session.ask({SCREEN: screening_map})
-            last_maps = Rounds(first, AnswersSoFar(values, stds)).last_maps()
+            last_maps = DesignRounds(first, AnswersSoFar(values, stds)).last_maps()
             values |= session.ask(last_maps)
             session.ask({FAMILIES: design.chosen(AnswersSoFar(values, stds)).counted})
         return session.release()

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from noisegate.answers.design import COARSE, COUNTS, HISTOGRAMS, SINGLES, Design
-from noisegate.answers.rounds import Answered, AnswersSoFar, Rounds
+from noisegate.answers.rounds import Answered, AnswersSoFar
+from noisegate.answers.rounds import Rounds as DesignRounds
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
@@ -73,7 +74,7 @@ Candidates = Annotated[
     Within(ge=2, le=MOST_CANDIDATES),
     f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it",
 ]
-RoundCount = Annotated[
+Rounds = Annotated[
     int, Within(ge=1, le=1000), "a whole number from 1 to 1000"
 ]  # rounds of votes
 
@@ -99,7 +100,7 @@ class TabPE(Method):
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
     candidates: Candidates = 4000
     """Most candidates; there are no more than records for each standard deviation of the noise on a vote."""
-    rounds: RoundCount = 1
+    rounds: Rounds = 1
     """Rounds of votes."""
     variation: Unit = 0.5
     """Part of a candidate's cells that is drawn anew after the first round; it falls to none in the last."""
@@ -150,7 +151,9 @@ class TabPE(Method):
         ) as session:
             if plan.design.histogram_columns:
                 values |= session.ask(plan.design.histogram_maps())
-            last_maps = Rounds(plan.design, AnswersSoFar(values, stds)).last_maps()
+            last_maps = DesignRounds(
+                plan.design, AnswersSoFar(values, stds)
+            ).last_maps()
             values |= session.ask(last_maps)
             evolution = self.evolution(plan.design, AnswersSoFar(values, stds))
             for place, name in enumerate(_names(self)):
@@ -236,7 +239,7 @@ class PrivateEvolution(EncodedImages):
     """How far the first variations go; it falls to none."""
     candidates: Candidates = 4000
     """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
-    rounds: RoundCount = 4
+    rounds: Rounds = 4
     """Rounds of votes."""
     images: Count = 10_000
     """Images that the model draws from, about: candidates by their votes, and variations of these."""
