@@ -41,13 +41,14 @@ def _levels(column: pd.Series) -> list[Any]:
 
 
 def _groups(frame: pd.DataFrame, asked: Any, values: pd.Series) -> Found:
-    if asked.group is None:
+    if not asked.groups:
         return [
             _about(asked.text, values.mean(), values.std() / math.sqrt(len(values)))
         ]
+    (group,) = asked.groups
     parts = [
-        (f"{asked.group} = {level}", values[frame[asked.group] == level])
-        for level in _levels(frame[asked.group])
+        (f"{group} = {level}", values[frame[group] == level])
+        for level in _levels(frame[group])
     ]
     each = [
         (name, part.mean(), part.std() / math.sqrt(max(len(part), 1)))

@@ -107,6 +107,41 @@ def test_means_shares_and_counts_are_those_of_the_records(model, real):
     )
 
 
+def test_groups_of_two_columns_and_of_whole_numbers_are_those_of_the_records(real):
+    # Everything is told apart by the label, and `kids` has a cell for each value.
+    frame = real.assign(kids=np.arange(len(real)) % 4)
+    schema = Schema(
+        [*SCHEMA.columns, Integer(name="kids", lower=0, upper=3)], label="ill"
+    )
+    model = synthesize(frame, schema=schema, epsilon=500.0, fit_options={"steps": 100})
+    answers = model.infer("mean(y) by job, ill")
+    means = frame.groupby(["job", "ill"])["y"].mean()
+    assert [answer.name for answer in answers] == [
+        f"job = {job}, ill = {ill}" for job, ill in means.index
+    ]
+    assert [answer.value for answer in answers] == pytest.approx(
+        means.to_numpy(), abs=0.03
+    )
+    shares = (
+        frame.assign(nurse=frame["job"] == "nurse")
+        .groupby(["kids", "ill"])["nurse"]
+        .mean()
+        .to_numpy()
+    )
+    assert values(model, "share(job = nurse) by kids, ill") == pytest.approx(
+        shares, abs=0.01
+    )
+    by_kids = frame.groupby("kids")["y"].mean().to_numpy()
+    found = model.infer("mean(y) by kids")
+    assert [answer.name for answer in found][:2] == ["kids = 0", "kids = 1"]
+    assert [answer.value for answer in found[:4]] == pytest.approx(by_kids, abs=0.03)
+    assert all(answer.low < answer.value < answer.high for answer in found)
+    with pytest.raises(OptionError, match="'y' is a number; a column with levels"):
+        model.infer("mean(x) by y")
+    with pytest.raises(OptionError, match="'y' and 'job' and 'kids' were not measured"):
+        model.infer("mean(y) by job, kids")
+
+
 def test_quantiles_lie_in_their_intervals_and_those_are_narrow(model, real):
     for probability in (0.05, 0.5, 0.9):
         (one,) = model.infer(f"quantile(y, {probability})", finite=True)
@@ -366,7 +401,7 @@ def test_every_form_is_read_and_keeps_its_text():
         ("mean(z)", "no column 'z'; the columns are x, y, count, days, job, ill"),
         ("mean(job)", "'job' is not numeric"),
         ("share(job = clerk)", "'job' has no level 'clerk'; it has cook, nurse, smith"),
-        ("mean(x) by y", "'y' is a number; a column with levels"),
+        ("mean(x) by y", "'y' is a number; a column with levels is expected there, or"),
         ("quantile(x, 2)", "between 0 and 1"),
         ("y ~ x + x", "names a column twice"),
         ("logit(job) ~ x", "needs an outcome with two levels"),

@@ -232,6 +232,26 @@ class Evidence:
             bias=_bias_matrix(causes),
         )
 
+    def number_scores(self, name: str) -> CellScores:
+        """Returns what a number is in each cell of its column, in its unit.
+
+        Args:
+            name: A numeric column.
+
+        Returns:
+            The scores. Those of the cell of missing values mean nothing.
+        """
+        feature_map = moments_of(self.layout, [self.names.index(name)])
+        term = terms_of(self.layout, feature_map)[0]
+        scaled = feature_map.numeric[0]
+        n_cells = len(self.measurements.domain.by_name[name])
+        scores = _number_scores(self.fine_cells(name), scaled, n_cells=n_cells)
+        return CellScores(
+            means=term.centre + term.scale * scores.means,
+            errors=term.scale * scores.errors,
+            deviations=term.scale * scores.deviations,
+        )
+
     def clipping_notes(self, moments: NoisyMoments) -> tuple[str, ...]:
         """Says of which numbers the sums of products count only a range."""
         clipped_columns = {

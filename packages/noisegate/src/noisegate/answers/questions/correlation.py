@@ -47,7 +47,7 @@ class Correlation(Question):
     def parse(cls, text: str) -> Self | None:
         """Parses the question; None if it is another."""
         call = parse_call(text, "corr")
-        if call is None or call.group is not None or len(call.arguments) != 2:
+        if call is None or call.groups or len(call.arguments) != 2:
             return None
         first, second = call.arguments
         return cls(text=text, first=column_name(first), second=column_name(second))
@@ -86,7 +86,7 @@ class PartialCorrelation(Question):
     def parse(cls, text: str) -> Self | None:
         """Parses the question; None if it is another."""
         call = parse_call(text, "partial")
-        if call is None or call.group is not None:
+        if call is None or call.groups:
             return None
         pair, bar, others = call.inside.partition("|")
         names = [column_name(name) for name in pair.split(",")]

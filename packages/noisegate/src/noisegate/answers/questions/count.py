@@ -45,7 +45,7 @@ class Count(Question):
         if call is None:
             return None
         match = _LEVEL.fullmatch(call.inside)
-        if match is None or call.group is not None:
+        if match is None or call.groups:
             raise question_error(
                 text, ": a count needs a level, as in count(sex = female)."
             )

@@ -1,4 +1,4 @@
-"""``mean(x)`` and ``mean(x) by g``."""
+"""``mean(x)``, ``mean(x) by g`` and ``mean(x) by g, h``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Self
 from noisegate.answers.domain import Floats
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
+from noisegate.answers.questions.groups import mean_by_table, needs_table
 from noisegate.answers.questions.question import (
     Question,
     column_name,
@@ -33,14 +34,14 @@ class Mean(Question):
 
     Attributes:
         column: The number.
-        group: Column of the groups; None for all records.
+        groups: Columns of the groups; none for all records.
     """
 
-    forms = ("mean(x)", "mean(x) by g")
+    forms = ("mean(x)", "mean(x) by g", "mean(x) by g, h")
     percent_of = "range"
 
     column: str
-    group: str | None = None
+    groups: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -49,12 +50,12 @@ class Mean(Question):
         if call is None or len(call.arguments) != 1:
             return None
         column = column_name(call.arguments[0])
-        return cls(text=text, column=column, group=call.group)
+        return cls(text=text, column=column, groups=call.groups)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The number, and the column of groups if there is one."""
-        return (self.column,) if self.group is None else (self.column, self.group)
+        """The number, and the columns of groups."""
+        return self.column, *self.groups
 
     @property
     def columns_with_unit(self) -> tuple[str, ...]:
@@ -64,10 +65,13 @@ class Mean(Question):
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the mean; with groups each of them, and differences to the first."""
         require_number(self, evidence, self.column)
+        if needs_table(evidence, self.groups):
+            return mean_by_table(self, evidence, intervals, self.column, self.groups)
+        group = self.groups[0] if self.groups else None
         moments = moments_of_columns(self, evidence, self.columns)
         number, term = number_term(moments, self.column)
         present = presence_index(moments, self.column)
-        groups = group_indices(self, evidence, moments, self.group)
+        groups = group_indices(self, evidence, moments, group)
 
         def means(values: Floats) -> Floats:
             sums = moments.matrix(values)
@@ -75,5 +79,5 @@ class Mean(Question):
             sums_in_unit = term.centre * records + term.scale * sums[number, groups]
             return quotients_and_differences(sums_in_unit, records)
 
-        names = group_names(self, evidence, self.group)
+        names = group_names(self, evidence, group)
         return estimate_from_moments(self, names, means, evidence, moments, intervals)

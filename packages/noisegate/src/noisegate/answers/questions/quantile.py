@@ -42,11 +42,11 @@ class Quantile(Question):
     def parse(cls, text: str) -> Self | None:
         """Parses the question; None if it is another."""
         median = parse_call(text, "median")
-        if median is not None and median.group is None and len(median.arguments) == 1:
+        if median is not None and not median.groups and len(median.arguments) == 1:
             column = column_name(median.arguments[0])
             return cls(text=text, column=column, probabilities=(0.5,))
         call = parse_call(text, "quantile")
-        if call is None or call.group is not None or len(call.arguments) < 2:
+        if call is None or call.groups or len(call.arguments) < 2:
             return None
         column, *numbers = call.arguments
         probabilities = _parse_probabilities(text, numbers)

@@ -17,9 +17,9 @@ from noisegate.registry import Registry
 QUESTIONS: Registry[Question] = Registry("noisegate.questions", "question")
 register = QUESTIONS.register
 
-# `mean(wage) by sex`: a function, what is in its brackets, and a group.
+# `mean(wage) by sex`: a function, what is in its brackets, and groups.
 _CALL = re.compile(
-    r"(?P<function>[a-z0-9]+)\s*\((?P<arguments>.*)\)(?:\s+by\s+(?P<group>.+))?",
+    r"(?P<function>[a-z0-9]+)\s*\((?P<arguments>.*)\)(?:\s+by\s+(?P<groups>.+))?",
     re.DOTALL,
 )
 
@@ -94,12 +94,12 @@ class Call(NamedTuple):
     Attributes:
         arguments: What is in the brackets, split at commas, without blanks at the ends.
         inside: The same as one text.
-        group: The column after "by"; None without.
+        groups: The columns after "by"; none without.
     """
 
     arguments: tuple[str, ...]
     inside: str
-    group: str | None
+    groups: tuple[str, ...]
 
 
 def parse_call(text: str, function: str) -> Call | None:
@@ -108,16 +108,18 @@ def parse_call(text: str, function: str) -> Call | None:
     Examples:
         >>> from noisegate.answers.questions.question import parse_call
         >>> call = parse_call("mean(wage) by sex", "mean")
-        >>> call.arguments, call.group
-        (('wage',), 'sex')
+        >>> call.arguments, call.groups
+        (('wage',), ('sex',))
     """
     match = _CALL.fullmatch(text)
     if match is None or match["function"] != function:
         return None
-    group = None if match["group"] is None else column_name(match["group"])
+    groups: tuple[str, ...] = ()
+    if match["groups"] is not None:
+        groups = tuple(column_name(name) for name in match["groups"].split(","))
     inside = match["arguments"]
     arguments = tuple(part.strip() for part in inside.split(","))
-    return Call(arguments, inside.strip(), group)
+    return Call(arguments, inside.strip(), groups)
 
 
 def column_name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``share(c = level)``, ``share(c = level) by g`` and ``share(x < number)``."""
+"""``share(c = level)``, the same by groups, and ``share(x < number)``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from noisegate.answers.distribution import distribution_of
 from noisegate.answers.domain import Floats
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
+from noisegate.answers.questions.groups import needs_table, share_by_table
 from noisegate.answers.questions.question import (
     Question,
     column_name,
@@ -41,15 +42,15 @@ class Share(Question):
     Attributes:
         column: A column with levels.
         level: The level, as it was written.
-        group: Column of the groups; None for all records.
+        groups: Columns of the groups; none for all records.
     """
 
-    forms = ("share(c = level)", "share(c = level) by g")
+    forms = ("share(c = level)", "share(c = level) by g", "share(c = level) by g, h")
     percent_of = "one"
 
     column: str
     level: str
-    group: str | None = None
+    groups: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -62,27 +63,32 @@ class Share(Question):
             text=text,
             column=column_name(match["column"]),
             level=match["level"].strip().strip("'\""),
-            group=call.group,
+            groups=call.groups,
         )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The column with the level, and that of groups if there is one."""
-        return (self.column,) if self.group is None else (self.column, self.group)
+        """The column with the level, and those of groups."""
+        return self.column, *self.groups
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the share; with groups each of them, and differences to the first."""
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)
+        if needs_table(evidence, self.groups):
+            return share_by_table(
+                self, evidence, intervals, self.column, position, self.groups
+            )
+        group = self.groups[0] if self.groups else None
         moments = moments_of_columns(self, evidence, self.columns)
         index = moments.indices(self.column)[position]
-        groups = group_indices(self, evidence, moments, self.group)
+        groups = group_indices(self, evidence, moments, group)
 
         def shares(values: Floats) -> Floats:
             sums = moments.matrix(values)
             return quotients_and_differences(sums[index, groups], sums[0, groups])
 
-        names = group_names(self, evidence, self.group)
+        names = group_names(self, evidence, group)
         return estimate_from_moments(self, names, shares, evidence, moments, intervals)
 
 
@@ -119,7 +125,7 @@ class ShareBelow(Question):
             raise question_error(
                 text, f": a number is expected after {sign!r}."
             ) from None
-        if call.group is not None:
+        if call.groups:
             raise question_error(
                 text, ": shares below a number are for all records: leave out 'by'."
             )

@@ -52,14 +52,14 @@ class Survival(Question):
     def parse(cls, text: str) -> Self | None:
         """Parses the question; None if it is another."""
         call = parse_call(text, "survival")
-        if call is None or len(call.arguments) != 2:
+        if call is None or len(call.arguments) != 2 or len(call.groups) > 1:
             return None
         time, event = call.arguments
         return cls(
             text=text,
             time=column_name(time),
             event=column_name(event),
-            group=call.group,
+            group=call.groups[0] if call.groups else None,
         )
 
     @property
