@@ -321,6 +321,22 @@ def test_the_records_themselves_have_no_sampling_error(model):
     )
 
 
+def test_records_of_the_model_are_drawn_once_for_all_answers(model, monkeypatch):
+    draws = []
+    draw = type(model.model).draw
+
+    def counted(record_model, rows, random):
+        draws.append(rows)
+        return draw(record_model, rows, random)
+
+    monkeypatch.setattr(type(model.model), "draw", counted)
+    fresh = replace(model)
+    fresh.infer("mean(y)", "corr(x, y)")
+    fresh.infer("mean(x) by job")
+    fresh.effective_n()
+    assert len(draws) == 1
+
+
 def test_an_interval_of_a_quotient_is_fiellers():
     spread = Spread(
         values=np.array([10.0, 5.0]),

@@ -17,7 +17,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -410,6 +410,27 @@ class Evidence:
             shares=np.ones(len(ranges)),
             cell_index=np.arange(len(ranges)),
         )
+
+
+def evidence_of(model: ReleasedModel) -> Evidence:
+    """Returns the evidence of a model: that which it keeps, where it does.
+
+    Raises:
+        OptionError: if the release is of images, or its method counts nothing.
+    """
+    if isinstance(model, KeepsEvidence):
+        return model.evidence
+    return Evidence(model)
+
+
+@runtime_checkable
+class KeepsEvidence(Protocol):
+    """A model that keeps its evidence, so that records are drawn once for it."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of its release."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

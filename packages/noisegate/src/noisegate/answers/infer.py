@@ -14,6 +14,7 @@ from noisegate.answers.evidence import (
     Evidence,
     NotMeasuredError,
     ReleasedModel,
+    evidence_of,
 )
 from noisegate.answers.questions.question import Question, parse_question
 from noisegate.errors import OptionError
@@ -65,7 +66,7 @@ def infer(
             "no query is given; for instance 'mean(age)' or 'wage ~ age + sex'."
         )
     parsed_questions = [parse_question(text) for text in questions]
-    evidence = Evidence(model)
+    evidence = evidence_of(model)
     intervals = Intervals(level, finite)
     if len(parsed_questions) == 1:
         return answer_question(parsed_questions[0], evidence, intervals)

@@ -22,7 +22,12 @@ from typing import Any
 import numpy as np
 
 from noisegate.answers.domain import Floats
-from noisegate.answers.evidence import DrownedError, Evidence, ReleasedModel
+from noisegate.answers.evidence import (
+    DrownedError,
+    Evidence,
+    ReleasedModel,
+    evidence_of,
+)
 from noisegate.answers.noisy_moments import NoisyMoments
 from noisegate.errors import OptionError
 
@@ -76,7 +81,7 @@ def effective_n(model: ReleasedModel) -> list[Worth]:
         >>> worth.columns, 1000 < worth.records < 2100
         (('ill',), True)
     """
-    evidence = Evidence(model)
+    evidence = evidence_of(model)
     columns_of_worths: list[tuple[str, ...]] = [(name,) for name in evidence.names]
     if len(evidence.names) <= _MAX_COLUMNS_FOR_PAIRS:
         columns_of_worths += combinations(evidence.names, 2)
@@ -168,7 +173,7 @@ def guard(model: ReleasedModel, rows: int) -> Guard | None:
     """Returns what so many rows of a model are worth; None where nothing tells."""
     try:
         worths = effective_n(model)
-        released = round(Evidence(model).total.value)
+        released = round(evidence_of(model).total.value)
     except OptionError:
         return None
     summary: dict[str, Any] = {"released": released}

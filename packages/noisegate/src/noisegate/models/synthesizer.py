@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     import torch
 
     from noisegate.answers.estimates import Estimate
+    from noisegate.answers.evidence import Evidence
     from noisegate.answers.measurements import Measurements
     from noisegate.answers.worth import Worth
 
@@ -306,6 +307,13 @@ class Synthesizer(Shown):
         from noisegate.answers.infer import infer
 
         return infer(self, *questions, level=level, finite=finite)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What `infer` rests on: the release, and records drawn once for its errors."""
+        from noisegate.answers.evidence import Evidence
+
+        return Evidence(self)
 
     @property
     def answers(self) -> Measurements:
