@@ -381,6 +381,24 @@ def test_every_release_is_the_exact_total_with_the_stated_noise(
         assert len(rest) > 1300 and abs(rest.std() - 1) < 5 / np.sqrt(2 * len(rest))
 
 
+def test_the_stated_noise_of_a_period_is_that_of_all_that_it_combines(stream):
+    """By the inverse of the Toeplitz matrix, whose first column are the factors of fresh noise."""
+    models = stream(*(records(60, seed) for seed in range(4)), periods=5)
+    stds = [model.release.by_period_std["counts"] for model in models]
+    event = next(
+        event for event in models[0].certificate.events if event.name == "counts"
+    )
+    column = np.zeros(5)
+    column[: len(event.weights)] = np.array(event.weights) / event.weights[0]
+    matrix = np.array(
+        [[column[i - j] if i >= j else 0.0 for j in range(5)] for i in range(5)]
+    )
+    factors = np.linalg.inv(matrix)[:, 0]
+    expected = [np.linalg.norm(factors[: period + 1]) for period in range(4)]
+    assert np.array(stds) / stds[0] == pytest.approx(expected)
+    assert expected[-1] > 1.05
+
+
 GONE, NEW = records(1, seed=9), records(1, seed=8)
 # In which period a record is given, and is withdrawn. Amended ones become another record, the second of them late. Of a
 # misspelt one, which stays as it is, another record is withdrawn.
