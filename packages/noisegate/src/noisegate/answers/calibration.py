@@ -147,13 +147,27 @@ class CalibratedRegression:
         return undefined
 
     def sampling_covariance(self, coefficients: Floats) -> Floats:
-        """Returns the covariance of a solution, as the model's records are a sample.
+        """Computes the covariance of a solution, as the model's records are a sample.
 
-        It is of what x·μ has beside its regression on the products, since the sums of
-        these are those released.
+        Record i of n has the regressors x_i, the mean μ_i = μ(x_iᵀβ) and the products
+        q_i of its terms, whose sums over the real records are released. The solution β
+        is where the weighted mean of x_i μ_i is the released X'y/n. Another sample of
+        records would have another mean of x_i μ_i, and so another β. Its covariance is
+        the sandwich ::
+
+            A⁻¹ (Σ_i e_i e_iᵀ / n²) A⁻¹      A = Σ_i μ'_i x_i x_iᵀ / n
+
+        Here μ'_i is the slope of μ, so that A is how the mean of x_i μ_i changes with
+        β, and e_i is what x_i μ_i has beside its linear regression on q_i. The rest of
+        it does not vary: weights give the mean of q_i its released value. With C the
+        covariance of q_i ::
+
+            e_i = (x_i μ_i - mean) - B (q_i - mean)      B = Cov(x_i μ_i, q_i) C⁻¹
+
+        Weights are taken as 1 in it.
 
         Args:
-            coefficients: A solution, (regressors,).
+            coefficients: A solution β, (regressors,).
 
         Returns:
             The covariance, (regressors, regressors); 0 where there is no solution.
@@ -175,7 +189,17 @@ class CalibratedRegression:
     def _newton_step(
         self, coefficients: Floats, weights: Floats, outcome_means: Floats
     ) -> Floats | None:
-        """Returns the next step; None where the equations have no solution."""
+        """Computes a step of Newton's method; None where there is none.
+
+        With w_i the weight of record i of n, x_i its regressors, μ_i the mean and μ'_i
+        its slope at β, and t the outcome means, the equation is Σ_i w_i x_i μ_i / n = t
+        and a step δ solves (Σ_i w_i μ'_i x_i x_iᵀ / n) δ = t - Σ_i w_i x_i μ_i / n.
+
+        Args:
+            coefficients: β so far, (regressors,).
+            weights: Weights of the records, 1 in the mean, (rows,).
+            outcome_means: t, X'y/n as released, (regressors,).
+        """
         n_records = len(self.design)
         means = self.link.mean(self.design @ coefficients)
         slopes = weights * self.link.slope(means)

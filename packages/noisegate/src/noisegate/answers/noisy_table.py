@@ -219,10 +219,26 @@ class NoisyTable:
     def normalize(self, groups: NoisyTable | None = None) -> Shares:
         """Computes the shares of the cells in their groups.
 
+        A cell of a group has the noisy count x, with variance v, and its group the
+        noisy number of records n, with variance V. The share is s = x / n, and by the
+        delta method, from ds = (dx - s dn) / n, its noise has the variance ::
+
+            (v - 2 s Cov(x, n) + s² V) / n²
+
+        The sum of the counts in the group, y, has noise of variance Σv, as cells are
+        independent. n is a best linear unbiased estimate, so that its covariance with
+        any other unbiased estimate of the same number is its own variance:
+        Cov(y, n) = V. As n depends on the cells of this table through y alone, each of
+        them has a part in proportion to its variance: Cov(x, n) = V v / Σv.
+
         Args:
             groups: Best estimates of the numbers of records that shares are of: a table
                 of some columns of this one, in its order. None for the sum of all
                 counts.
+
+        Returns:
+            The shares, their standard errors by the noise, and the number of records in
+            each group, which is taken as one and as √V at least.
         """
         if groups is None:
             groups = self.project([])
@@ -232,8 +248,6 @@ class NoisyTable:
         min_records = np.maximum(np.sqrt(group_variance), 1.0)
         records = np.maximum(np.expand_dims(groups.counts, inner), min_records)
         shares = self.counts / records
-        # A best linear unbiased estimate has its own variance as its covariance with
-        # any other estimate of the same sum; each of its cells has a part of that.
         variance_of_sum = self.variance.sum(axis=inner, keepdims=True)
         covariance = group_variance * self.variance / np.maximum(variance_of_sum, _TINY)
         noise = self.variance - 2 * shares * covariance + shares**2 * group_variance

@@ -96,7 +96,16 @@ class MeanEmbeddingMethod(Method):
         return Plan(queries=self.sum_queries(schema, budget)).calibrate(budget)
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
-        """Returns the queries, without their noise."""
+        """Returns the queries of the plan, without their noise.
+
+        They are those of `embeddings` and the counts of records, each a sum for every
+        class of the label or, if it is not by class, one sum. Counts are left out where
+        the number of records is public and there is no label.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee, of which only the adjacency counts here.
+        """
         embeddings = self._embeddings_and_counts(schema)
         label_count = schema.layout.classes or 1
         # Under replace-one the number of records is public, and without a label there
@@ -137,10 +146,25 @@ class MeanEmbeddingMethod(Method):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
-        """Returns the maps of the one round, and nothing once it is answered."""
-        if values:
+        """Returns the maps of the one round, and nothing once it is answered.
+
+        All queries of such a method are asked in one round, so that any answer means
+        that all are there.
+
+        Args:
+            schema: Public schema of the records.
+            plan: The calibrated plan.
+            values: Noisy answers so far, by query: none, or those of the whole round.
+            noise_std: Not used: what is asked does not depend on the noise.
+
+        Returns:
+            The feature map of each query of the plan, or an empty mapping.
+        """
+        is_answered = bool(values)
+        if is_answered:
             return {}
-        # A plan has no maps where they depend on public records.
+        # A plan carries no maps where they depend on public records, which a plan does
+        # not read, as the axes of DP-MGE may: they are made here then.
         maps = plan.maps or self.maps(schema)
         return {
             release.query.name: maps[release.query.name] for release in plan.releases

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,19 @@ class TableError:
     variation: float
 
 
+class QueryNoise(NamedTuple):
+    """The noise of one query about tables.
+
+    Attributes:
+        noise_std: Standard deviation of the noise on the query, whose vectors have norm
+            1, over all of its tables.
+        table_count: How many tables share that norm; None for as many as a design has.
+    """
+
+    noise_std: float
+    table_count: int | None
+
+
 def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
     """Computes what the noise does to one-way tables and to pairs.
 
@@ -96,25 +109,30 @@ def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
         {'one-way': 0.016, 'pairs': 0.015}
     """
     noise = {
-        release.query.name: (release.noise_std_natural, release.query.tables)
+        release.query.name: QueryNoise(release.noise_std_natural, release.query.tables)
         for release in plan.releases
     }
     return table_errors(plan.design, noise, records)
 
 
 def table_errors(
-    design: Design, noise: Mapping[str, tuple[float, int | None]], records: float
+    design: Design, noise: Mapping[str, QueryNoise], records: float
 ) -> dict[str, TableError]:
     """Computes what the noise does to the tables of a design.
 
+    Tables of single columns are one query, `SINGLES`, which every design has. Pairs and
+    triples are together another one, `PAIRS`: they share its norm and so have the same
+    noise. Where a label has classes that are told apart, it is a further column of each
+    table. Sizes of numeric columns are those that the design aims at.
+
     Args:
         design: The queries about a table.
-        noise: By the name of a query, the standard deviation of its noise, and how many
-            tables share its norm; None for as many as the design has.
-        records: Number of records.
+        noise: The noise of each query by its name. `SINGLES` is needed; `PAIRS` may be
+            missing, and all others are ignored.
+        records: Number of records, in which errors are shares.
 
     Returns:
-        The errors by the names of their queries; pairs only if they are in `noise`.
+        The errors by the names of their queries; `PAIRS` only if it is in `noise`.
     """
     label: Columns = () if design.label is None else (design.label,)
     sizes = design.about_sizes
@@ -130,12 +148,15 @@ def table_errors(
 
     errors = {}
     for name, tables in tables_of_query.items():
-        noise_std, table_count = noise[name]
+        query_noise = noise[name]
         cell_counts = [
             math.prod(sizes[column] for column in (*table, *label)) for table in tables
         ]
         errors[name] = _table_error(
-            cell_counts, table_count or len(tables), noise_std, records
+            cell_counts,
+            query_noise.table_count or len(tables),
+            query_noise.noise_std,
+            records,
         )
     return errors
 
@@ -145,13 +166,18 @@ def _table_error(
 ) -> TableError:
     """Computes what the noise does to tables of one query.
 
+    With T tables that share the norm 1 of the query, a record has 1/√T in one cell of
+    each, so that the noise on a count is √T times that of the query. As a share of n
+    records it is s = σ √T / n. In a table of C cells, half of them together have the
+    noise s √(C / 2), and the total variation distance, half the sum of the absolute
+    noise, is C s √(2 / π) / 2 in the mean. Both are means over the tables.
+
     Args:
         cell_counts: Number of cells of each table.
         table_count: Number of tables that share the norm of the query.
-        noise_std: Standard deviation of the noise on a query of norm 1.
+        noise_std: Standard deviation σ of the noise on a query of norm 1.
         records: Number of records.
     """
-    # Each record is in one cell of each table, so that the tables share a norm of 1.
     cell = noise_std * math.sqrt(table_count) / records
     mean_cells = sum(cell_counts) / len(cell_counts)
     roots_of_half = sum(math.sqrt(cells / 2) for cells in cell_counts)
@@ -235,7 +261,10 @@ class Forecast:
     def word(self) -> Word:
         """The verdict in a word.
 
-        It is "rough" at best where columns come out independent of each other.
+        Where several columns come out independent of each other, all or some of them,
+        it is "rough", or "noise" if even single columns are. Otherwise the expected
+        error of pairs decides, and that of single columns if there are no pairs. It is
+        "usable" at best if regressions are expected to lose their coefficients.
         """
         keeps_pairs = self.paired and self.measured_pairs == self.planned_pairs
         if self.columns > 1 and not keeps_pairs:
@@ -246,6 +275,10 @@ class Forecast:
 
     def records_for(self) -> dict[Word, float]:
         """Computes how many records each word takes, from best to worst.
+
+        The noise on shares falls as one over the number of records. A word is reached
+        at the noise of its largest error, `MISPLACED`; "good" with regressions also
+        takes less than `_MAX_NOISE_OF_REGRESSIONS`.
 
         Returns:
             Numbers of records, not rounded, for those words that any number can reach.
@@ -266,6 +299,14 @@ class Forecast:
 
 def forecast(plan: CalibratedPlan, records: float) -> Forecast:
     """Forecasts a plan of the pairwise method for a number of records.
+
+    The noise on single columns is computed for one record, and divided by the number of
+    records: so the number may be fractional. Pairs that the plan names but would not
+    measure among so few records are counted as planned, not as measured.
+
+    Args:
+        plan: A calibrated plan of the method, with its design.
+        records: Number of records.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
@@ -309,7 +350,10 @@ def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
         release: The noisy answers.
         records: Number of records, public or as the release says it.
     """
-    noise = {name: (std, None) for name, std in release.noise_std.items()}
+    noise = {
+        name: QueryNoise(noise_std, table_count=None)
+        for name, noise_std in release.noise_std.items()
+    }
     errors = table_errors(design, noise, 1)
     return Forecast(
         records=records,
@@ -440,6 +484,9 @@ def _verdict_of_counts(
     schema: Schema, counts: npt.NDArray[np.float64], noise_std: float
 ) -> Verdict | None:
     """Judges noisy counts of classes that look like those of no record.
+
+    A count looks like that of no record below `_MIN_VISIBLE` standard deviations of its
+    noise. That on the sum over C classes is √C times as large as that on one.
 
     Args:
         schema: Public schema of the table.
@@ -609,7 +656,11 @@ class _Search:
         return _next_better_word(self.current)
 
     def is_reached(self) -> bool:
-        """Returns whether the run reaches the goal; False if it cannot be planned."""
+        """Returns whether the run reaches the goal; False if it cannot be planned.
+
+        It is planned and forecast with the settings, schema and budget of this search,
+        for the number of records of the run as it is.
+        """
         try:
             expected = self.method.forecast(
                 self.schema, self.budget, self.current.records
@@ -636,7 +687,15 @@ class _Search:
 
 
 def _cures(search: _Search) -> Iterator[str]:
-    """Yields changes of a run that lead to a better word, each of them alone."""
+    """Yields changes of a run that lead to a better word, each of them alone.
+
+    They are more records, a larger ε, fewer columns and fewer cells; all but the first
+    are looked for by planning the changed run. Where pairs of columns are not measured,
+    nothing but measuring them helps.
+
+    Args:
+        search: The run as it is, with its forecast.
+    """
     current = search.current
     goal = search.goal
     if not current.paired and current.columns > 1:

@@ -25,10 +25,14 @@ _MAX_TABLES = 10
 
 
 def held_out_map(layout: Layout) -> Contingency | None:
-    """Returns the map to the tables.
+    """Chooses the tables, and returns the map to them.
 
-    They are pairs of the label with other columns; where there is no label with levels,
-    of neighbouring columns: ten at most, spread evenly over the schema.
+    Columns take part that have 2 to `_MAX_CELLS` cells, numeric ones with `_N_CELLS` of
+    equal width. Tables are pairs of the label with other columns; where the label does
+    not take part, pairs of neighbouring columns; and a column alone where it is the
+    only one. `_MAX_TABLES` of them are taken at most, spread evenly over the schema.
+    Releases do not state their tables, so that a change would leave earlier ones
+    unreadable.
 
     Args:
         layout: The columns.

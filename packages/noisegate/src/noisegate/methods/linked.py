@@ -147,11 +147,22 @@ class Linked(Method):
     def forecast_of(
         self, release: Release, fitting: LinkedFit, records: float
     ) -> Forecast:
-        """Forecasts the same from a release and its fit, with the design of the fit."""
+        """Forecasts the first table and its children from a release and its fit.
+
+        Args:
+            release: The release that was fitted.
+            fitting: Its fit, whose designs it takes.
+            records: Number of records of the first table.
+        """
         return _forecast_of_link(fitting.links[0].design, release, records)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Counts the rows of each link, in two passes over them.
+
+        Links are asked one after the other, parents first. Of each, the first pass asks
+        for the number of children and histograms, from which cells are cut, and the
+        second for all tables on these cells. What the second asks follows from the
+        answers of the first and from the noise of the plan alone.
 
         Args:
             gate: Private records and a budget.
@@ -180,7 +191,9 @@ class Linked(Method):
     def measurements_of_link(self, release: Release, link: Link) -> Measurements:
         """Returns what the last round states of the transitions of one link."""
         design = next(
-            one for one in self._designs_of(release) if one.link.name == link.name
+            design
+            for design in self._designs_of(release)
+            if design.link.name == link.name
         )
         return Rounds(design.tables, design.answers(release)).measurements()
 
@@ -205,9 +218,22 @@ class Linked(Method):
         return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
 
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
-        """Returns the `LinkedModel` that a fit has reached."""
+        """Returns the `LinkedModel` that a fit has reached.
+
+        A unit is one record of the root table with all that belongs to it: its rows in
+        the other tables, at any depth. What the fit keeps is judged by the number of
+        units, as all noise is relative to that. It is read from the first link: links
+        are in the order of the tables, so that its parents are the root records, and
+        the rows of a unit have the weight 1 there together. In later links units
+        without rows would be missing.
+
+        Args:
+            release: A release of this method.
+            fitting: Its fit, which has ended.
+        """
         first_answers = fitting.links[0].design.answers(release)
-        # At least as many units as the noise on their number could hide.
+        # Noise may have made the number small or negative: it counts as at least one
+        # standard deviation of its noise.
         unit_count = max(
             float(first_answers.values[COUNTS].sum()), first_answers.noise_std[COUNTS]
         )
@@ -230,7 +256,9 @@ def _noise_std(plan: CalibratedPlan) -> dict[str, float]:
 def _forecast_of_link(
     design: LinkDesign, answered: Answered, records: float
 ) -> Forecast:
-    """Forecasts the rows of a link.
+    """Forecasts the rows of a link as one table of transitions.
+
+    What a chain of children misses without any noise, `_NOISE_OF_CHAIN`, is added.
 
     Args:
         design: The queries about the link.

@@ -82,7 +82,7 @@ class Planned(Shown):
         return replace(plan_card, facts=facts, notes=notes)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the same as JSON values."""
+        """Returns the method, the plan, the verdict and the bounds as JSON values."""
         return {
             "method": self.method.name,
             "reason": self.reason,
@@ -325,7 +325,9 @@ class Method(Settings, ABC):
     def forecast_of(
         self, release: Release, fitting: Any, records: float
     ) -> Forecast | None:
-        """Forecasts the same from what has left the gate; None if unknown.
+        """Forecasts how far the records of a fit will be from real ones.
+
+        It rests on what has left the gate. Here it is unknown, None.
 
         Args:
             release: The release that was fitted.

@@ -182,7 +182,17 @@ class Pairwise(Method):
         return self._with_pairs(design)
 
     def _with_pairs(self, design: Design) -> Design:
-        """Returns a design with the pairs that the settings ask for."""
+        """Returns a design with the pairs that the settings ask for.
+
+        With "none" there are no pairs. A list states the pairs; those with the label
+        are left out if its classes are told apart, as it is in every table then.
+        "chosen", and "auto" with more than `WIDE` columns, leave the choice to the
+        screening, and pairs are None until then. Otherwise all pairs are measured.
+
+        Raises:
+            OptionError: if a column is not in the schema, or there are more pairs than
+                can be considered.
+        """
         if self.pairs == "none":
             return design
         if not isinstance(self.pairs, str):
@@ -207,7 +217,18 @@ class Pairwise(Method):
         return f"pairwise: {describe_design(self.design(schema, epsilon), epsilon)}."
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
-        """Returns the calibrated plan, with the design in it. Reads no data."""
+        """Plans the queries and calibrates their noise to a budget; reads no data.
+
+        The queries are those of the design and, if settings give them a share of the
+        budget, second moments and tables that the fit never sees.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee that all queries together must meet.
+
+        Returns:
+            The calibrated plan, which carries the design.
+        """
         design = self.design(schema, budget.epsilon)
         queries = [
             *design.queries(
@@ -232,13 +253,25 @@ class Pairwise(Method):
         return Plan(queries=tuple(queries), design=design).calibrate(budget)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
-        """Returns how far records are expected to be from so many real ones."""
+        """Forecasts how far synthetic records will be from so many real ones.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of real records.
+        """
         return forecast(self.plan(schema, budget), records)
 
     def forecast_of(
         self, release: Release, fitting: PairwiseFit, records: float
     ) -> Forecast:
-        """Returns the same of a release and its fit; nothing is designed again."""
+        """Forecasts how far the records of a fit will be from the real ones.
+
+        Args:
+            release: The release that was fitted.
+            fitting: Its fit, whose design it takes.
+            records: Number of real records, public or as the release says it.
+        """
         return forecast_of(fitting.design, release, records)
 
     def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
@@ -248,10 +281,13 @@ class Pairwise(Method):
         return fit_verdicts(fitting)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
-        """Returns the release.
+        """Asks all rounds of queries, in one to three passes over the records.
 
-        It takes two or three passes over the records, the only times that they are
-        used.
+        Each pass asks what `next_round` derives from the answers of those before.
+
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them; None to make it.
         """
         run_plan = plan or self.plan(gate.schema, gate.budget)
         noise_std = {
@@ -274,10 +310,28 @@ class Pairwise(Method):
         values: Values,
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
-        """Returns the maps to ask next.
+        """Returns the maps of the next round, and nothing once all are answered.
 
-        They are histograms, then in wide tables the coarse look at pairs, then all
-        tables; see `Method`.
+        There are up to three rounds, in this order:
+
+        1. Histograms, fine and coarse, if the design has columns that take them.
+        2. The screening of all pairs on coarse cells, if the design chooses pairs.
+        3. Counts, single columns and pairs, and what the plan has of second moments and
+           of tables that the fit never sees.
+
+        Whether a round is answered is told by a query that it always has: HISTOGRAMS,
+        SCREEN and COUNTS. A change must keep that maps follow from the plan and from
+        noisy answers alone, and that every query of the plan is asked once.
+
+        Args:
+            schema: Public schema of the records.
+            plan: The calibrated plan, with the design.
+            values: Noisy answers of the rounds so far, by query.
+            noise_std: Standard deviation of the noise on every query of the plan,
+                answered or not.
+
+        Returns:
+            The feature map of each query of the round.
         """
         design: Design = plan.design
         if design.histogram_columns and HISTOGRAMS not in values:
@@ -285,7 +339,8 @@ class Pairwise(Method):
         rounds = Rounds(design, AnswersSoFar(values, noise_std))
         if design.screens_pairs and SCREEN not in values:
             return {SCREEN: rounds.screening_map}
-        if COUNTS in values:
+        is_last_round_answered = COUNTS in values
+        if is_last_round_answered:
             return {}
         maps: dict[str, FeatureMap] = dict(rounds.last_maps())
         if MOMENTS in noise_std:
@@ -305,7 +360,11 @@ class Pairwise(Method):
         return tuple(range(len(layout.numeric) + len(layout.coded)))
 
     def measurements(self, release: Release) -> Measurements:
-        """Returns all that a release states, histograms and second moments among it."""
+        """Returns all that a release states: tables, histograms and second moments.
+
+        Args:
+            release: A release of this method.
+        """
         rounds = self._rounds_of(release)
         stated = rounds.measurements()
         return replace(
@@ -318,20 +377,35 @@ class Pairwise(Method):
     def _released_moments(
         self, release: Release, rounds: Rounds
     ) -> NoisyMoments | None:
-        """Returns the second moments of a release, in records; None without."""
+        """Returns the second moments of a release, in records; None without.
+
+        An answer has a column for each class of its query, (products, classes). Second
+        moments are asked over all records, so that there is one column. The map scales
+        all products of a record by its `weight`, so that they have norm 1 at most:
+        divided by it, sums and their noise are in records again.
+
+        Args:
+            release: A release of this method.
+            rounds: What its answers decided, such as the range of each number.
+        """
         if MOMENTS not in release.values:
             return None
         layout = release.schema.layout
         feature_map = moments_map(rounds, self.moments_columns(layout))
+        weighted_sums = release.values[MOMENTS][:, 0]
         return read_moments(
             layout,
             feature_map,
-            release.values[MOMENTS][:, 0] / feature_map.weight,
+            weighted_sums / feature_map.weight,
             release.noise_std[MOMENTS] / feature_map.weight,
         )
 
     def held_out_measurements(self, release: Release) -> Measurements:
-        """Returns the counts that the fit never saw; see `Method`."""
+        """Returns the noisy tables that the fit never saw; none if none were bought.
+
+        Args:
+            release: A release of this method.
+        """
         if HELD_OUT not in release.values:
             return super().held_out_measurements(release)
         layout = release.schema.layout
@@ -349,7 +423,12 @@ class Pairwise(Method):
         values: Values,
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
-        """Returns the cells and pairs that answers decide; see `Method`."""
+        """Returns the cells, pairs and ranges that answers decide, as JSON values.
+
+        A design that has them as `decided` asks other records about the same cells and
+        pairs. The arguments are those of `next_round`; all rounds before the last one
+        must be answered.
+        """
         rounds = Rounds(plan.design, AnswersSoFar(values, noise_std))
         decisions = rounds.decisions()
         if MOMENTS in noise_std:
@@ -358,7 +437,10 @@ class Pairwise(Method):
         return decisions
 
     def settled(self, schema: Schema, epsilon: float) -> Self:
-        """Returns the same with the number of cells that it takes at an ε."""
+        """Returns the method with the number of cells that it takes at an ε stated.
+
+        So it asks about as many cells at another ε.
+        """
         return replace(self, cells=self.design(schema, epsilon).cells)
 
     def fitting(
@@ -375,7 +457,11 @@ class Pairwise(Method):
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
 
     def _design_of(self, release: Release) -> Design:
-        """Returns what was asked, by the rules of its time."""
+        """Returns the design of a release, by the version of the rules it states.
+
+        If the release repeats what an earlier one decided, its certificate has these
+        decisions as "fixed", and they go before what the answers decide.
+        """
         certificate = release.certificate
         design = self.design(
             release.schema,
@@ -385,7 +471,7 @@ class Pairwise(Method):
         return replace(design, decided=certificate.public.get("fixed", {}))
 
     def _rounds_of(self, release: Release) -> Rounds:
-        """Returns what the answers of a release decided."""
+        """Returns the rounds of a release, all of which are answered."""
         return Rounds(self._design_of(release), release)
 
     def model(

@@ -84,9 +84,16 @@ def moment_ranges(rounds: Rounds, columns: Columns) -> list[tuple[int, Range]]:
 def _find_range(bins: NumericBins, histogram: HistogramCounts) -> Range:
     """Finds where the records of a histogram are.
 
+    From either end, the range begins at the edge of the first cell in which, or up to
+    which, there are more records than `_MIN_SIGNAL` standard deviations of the noise.
+    Where that leaves nothing, or takes nothing off, it is the whole range, 0 to 1.
+
     Args:
         bins: Its cells.
-        histogram: Its noisy counts.
+        histogram: Its noisy counts; those of missing values are left out.
+
+    Returns:
+        Positions of both ends, and about how many records may lie beyond either.
     """
     counts = histogram.counts[: len(bins.cuts) + 1]
     min_count = _MIN_SIGNAL * histogram.noise_std

@@ -139,14 +139,22 @@ class NumericBins:
     def codes(self, values: Floats) -> npt.NDArray[np.int32]:
         """Finds the bin of each value.
 
-        A value's bin follows from comparisons of that value with cuts alone, whatever
-        the other values are.
+        The bin of a value x is the number of cuts that are at most x: bins are closed
+        on the left. Values below 0 are in the first interval, those above 1 in the last
+        one. NaN has the last bin, which is that of missing values if there is one.
+
+        Where cuts are dense, they are searched by bisection. Otherwise the interval in
+        which the value's segment of [0, 1] begins is looked up, and each of the few
+        cuts that may follow in the segment moves the value one bin up if it is at most
+        x. A change must keep that both ways give the same bins, and that the bin of a
+        value follows from that value alone, whatever the other values are: the
+        sensitivity of counts rests on it.
 
         Args:
             values: Positions, (rows,), NaN where missing.
 
         Returns:
-            Indices of bins, (rows,).
+            Indices of bins, int32, (rows,).
         """
         cuts, first_intervals, max_cuts = self._lookup
         # All cuts lie in (0, 1), so that clipping moves no value to another bin. NaN
@@ -156,7 +164,7 @@ class NumericBins:
             codes = cuts.searchsorted(clipped, side="right").astype(np.int32)
         else:
             codes = first_intervals.take((clipped * _SEGMENT_COUNT).astype(np.intp))
-            # At most so many cuts lie between the beginning of a segment and a value.
+            # After `max_cuts` comparisons no further cut of the segment can be left.
             for _ in range(max_cuts):
                 codes += clipped >= cuts.take(codes)
         if self.nullable:
@@ -532,6 +540,17 @@ def _shrink_divisions(levels: list[_Level], record_count: float | None) -> Float
 def _divide_masses(masses: Floats, level: _Level, *, shrinks_by_mass: bool) -> Floats:
     """Divides the masses of nodes between their halves.
 
+    A node of mass m has halves of noisy sums a and b, with variances A and B. Without
+    any evidence the left half has the share q of the mass, its part of the width. What
+    it has above that is seen as x = a - q (a + b), with noise of variance
+    v = (1 - q)² A + q² B. The left half becomes q m + f x, between 0 and m, with ::
+
+        f = max(1 - t² v / max(x², v), 0)       t = _DIVISION_THRESHOLD
+
+    so that x is dropped where it is below t standard deviations of its noise. With
+    `shrinks_by_mass`, f is also multiplied by p / (p + v), where p = m² q (1 - q) is
+    how much the division can vary.
+
     Args:
         masses: Masses of the nodes, (nodes,).
         level: The level below them, of their halves.
@@ -545,8 +564,6 @@ def _divide_masses(masses: Floats, level: _Level, *, shrinks_by_mass: bool) -> F
     variances = level.variances.reshape(-1, 2)
     widths = level.widths.reshape(-1, 2)
 
-    # Without any evidence, masses are as the widths. The excess of the left half over
-    # that is estimated, and shrunk towards zero.
     width = widths.sum(axis=1)
     left_share = _divide_or_zero(widths[:, 0], width)
     excess = sums[:, 0] - left_share * sums.sum(axis=1)
@@ -673,15 +690,28 @@ def _union_of_bins(fine: NumericBins, first_bins: list[int]) -> NumericBins:
 def _choose_own_bins(histogram: Histogram, target_count: int) -> tuple[Mask, float]:
     """Chooses the fine bins that are merged with no other.
 
-    These are the bins of more than an equal share, the atoms that stand out, and the
-    spikes that hold nearly as much as a merged bin does.
+    With M the mass of all bins, T the number of merged bins to aim at and m the least
+    mass that stands out of the noise (`_MIN_MASS`), these are
+
+    - bins of more than M / T and m,
+    - atoms that are spikes and have more than m,
+    - spikes that hold nearly as much as a merged bin does.
+
+    The last depend on what merged bins hold. With R the mass that has no bin of its
+    own, these are to be T √(R / M) bins, more than the T R / M of an equal share, so
+    that a heavy tail gets some. Each is to hold R over that number, m at least, and a
+    spike qualifies with `_MIN_SPIKE_FRACTION` of it. As every choice lowers R, it is
+    repeated until nothing changes, up to `_MAX_OWN_BIN_ROUNDS` times. A round that
+    would leave more than a quarter of T with bins of their own is not taken, as each
+    of them may also split the bins around it in two.
 
     Args:
-        histogram: The denoised histogram.
-        target_count: Number of merged bins to aim at.
+        histogram: The denoised histogram, with masses in records.
+        target_count: Number T of merged bins to aim at.
 
     Returns:
-        The chosen bins, a mask, (intervals,); and the mass that merged ones aim at.
+        The chosen bins, a mask, (intervals,); and the mass that merged ones aim at, in
+        records.
     """
     masses = histogram.masses
     total = max(float(masses.sum()), 1.0)
@@ -690,11 +720,9 @@ def _choose_own_bins(histogram: Histogram, target_count: int) -> tuple[Mask, flo
     if histogram.is_atom is not None:
         is_clear_atom = histogram.is_atom & histogram.is_spike & (masses > min_mass)
         has_own_bin |= is_clear_atom
-    # A bin of its own may also split the bins around it in two.
     max_own_bins = max(target_count // 4, 1)
     for _ in range(_MAX_OWN_BIN_ROUNDS):
         rest = float(masses[~has_own_bin].sum())
-        # More bins than the rest of the mass alone would get, for a heavy tail.
         rest_bins = max(round(target_count * math.sqrt(rest / total)), 1)
         target_mass = max(rest / rest_bins, min_mass)
         min_spike_mass = max(_MIN_SPIKE_FRACTION * target_mass, min_mass)

@@ -250,6 +250,10 @@ class Contingency:
     ) -> None:
         """Adds the vectors of records to sums, in grid units.
 
+        Records are counted table by table, which gives the same integers as adding
+        vectors and builds none. A change must keep that a record adds to one cell of
+        each table, and that its cells follow from that record alone.
+
         Args:
             sums: The sums, (dim,); changed in place.
             records: The records, which may have weights.
@@ -312,6 +316,18 @@ def _add_weighted_counts(
 ) -> None:
     """Adds records to the sums of one table.
 
+    A record that weighs 1 adds the weight a of the table to its cell, and one that
+    weighs w / `WHOLE` adds ⌊a w / `WHOLE`⌋ (G-31). The sums are exact:
+
+    - a is at most 2²², the radius `UNITS` of the ball: `integer_weights` refuses more.
+    - w is at most `WHOLE` = 2²⁰: `WeightedRows` refuses more. So a w is at most 2⁴², in
+      64 bits, and what a record adds is at most 2²², below 2²³.
+    - `np.bincount` with weights adds up in float64, in which integers up to 2⁵³ are
+      exact: 2³⁰ records of less than 2²³ each. A batch has fewer rows, as it has to fit
+      into memory: sources take 32,768 at a time. This bound is not checked here.
+    - The sums of all batches are int64, whose number of records is limited by
+      `privacy.grid.check_record_limit`.
+
     Args:
         table_sums: Sums of the table's cells, (cells,); changed in place.
         cells: The cell of each record, (rows,). NumPy refuses one that the table has
@@ -324,7 +340,7 @@ def _add_weighted_counts(
         table_sums += weight * np.bincount(cells, minlength=len(table_sums))
     else:
         record_weights = weight * parts >> _WHOLE_BITS
-        # They are below 2²³, and float64 adds up 2³⁰ such integers exactly.
+        # Exact in float64, see above.
         sums = np.bincount(cells, record_weights, minlength=len(table_sums))
         table_sums += sums.astype(np.int64)
 
@@ -332,7 +348,9 @@ def _add_weighted_counts(
 def _weigh_records(
     row_count: int, weight: int, parts: npt.NDArray[np.int64] | None
 ) -> int:
-    """Returns what records add to the table without columns.
+    """Returns what records add to the table without columns, in grid units.
+
+    It is the sum of what `_add_weighted_counts` adds to a cell, exact in int64.
 
     Args:
         row_count: Number of records.

@@ -112,11 +112,13 @@ class Association:
 
     Attributes:
         columns: The two columns.
-        released: The strength in the release, unbiased, so that it may be negative.
+        released: The strength in the release, Σ C² of the true moments C of the scores,
+            estimated without bias, so that it may be negative.
         noise_std: Standard deviation of its noise.
         chance: What `released` exceeds by chance in one of ten releases of as many
             pairs, if no pair is associated.
-        shared: The part of `released` that the model has, unbiased for a given model.
+        shared: The part of it that the model has, Σ C M with the moments M of the
+            model, estimated without the noise that M took over from the release.
     """
 
     columns: tuple[int, int]
@@ -187,7 +189,16 @@ def rank_or_level_scores(
 def _rank_scores(
     shares: Float64[Floats, " cells"], n_ordered: int
 ) -> Float64[Floats, "cells 1"]:
-    """Computes a score by mean ranks; 0 for cells without an order."""
+    """Computes a score by mean ranks; 0 for cells without an order.
+
+    The mean rank of a cell is the share of the cells below and half of its own. It is
+    centred over the ordered cells, and scaled to variance 1 over all cells, of which
+    those without an order add nothing.
+
+    Args:
+        shares: Share of each cell.
+        n_ordered: How many cells, the first ones, have an order; 2 or more.
+    """
     ordered_shares = shares[:n_ordered]
     mean_ranks = np.cumsum(ordered_shares) - ordered_shares / 2
     centred = mean_ranks - ordered_shares @ mean_ranks / ordered_shares.sum()
@@ -200,7 +211,18 @@ def _rank_scores(
 def _level_scores(
     shares: Float64[Floats, " cells"],
 ) -> Float64[Floats, "cells scores"]:
-    """Computes an orthonormal basis over frequent levels; 0 for the others."""
+    """Computes an orthonormal basis over frequent levels; 0 for the others.
+
+    With q the shares of the levels that have at least `_MIN_LEVEL_SHARE`, the scores Z
+    satisfy Zᵀ diag(q) Z = 1 and qᵀ Z = 0: √q times them are orthonormal vectors, also
+    to √q, from a QR decomposition.
+
+    Args:
+        shares: Share of each level.
+
+    Returns:
+        One score less than there are such levels, and none if there is one at most.
+    """
     levels = np.flatnonzero(shares >= _MIN_LEVEL_SHARE)
     scores = np.zeros((len(shares), max(len(levels) - 1, 0)))
     if len(levels) > 1:
@@ -213,6 +235,11 @@ def _level_scores(
 
 def measured_moments(released: Measurements, fit: PairwiseFit) -> MeasuredMoments:
     """Computes the moments of every pair of columns that a table has.
+
+    With scores X and Y of two columns, T their table of n records and P the shares of
+    its cells in the model, they are Xᵀ T Y / n in the release and Xᵀ P Y in the model.
+    Scores are by the shares of the model, so that both are on one scale. Pairs are left
+    out of which a column has no score.
 
     Args:
         released: The released tables.
@@ -269,35 +296,79 @@ def measured_associations(moments: Sequence[PairMoments]) -> list[Association]:
 def _association(pair: PairMoments, chance_exponent: float) -> Association:
     """Estimates the association of one pair of columns.
 
+    The moments R that were released are C + noise, with C the true moments of the
+    scores and independent normal noise of variances V; M are the moments of the model.
+    All are matrices, (scores of the first column, scores of the second). ::
+
+        strength   Σ (R² - V), an unbiased estimate of Σ C²
+        noise      (R² - V) has the variance 2 V² + 4 V C²; M takes the place of C,
+                   which is not known
+        shared     an estimate of Σ C M, see `_shared_strength`
+
+    Sums of squares are divided by their largest possible value, the number of scores of
+    the smaller column, so that strengths are from 0 to 1.
+
     Args:
         pair: Its moments.
         chance_exponent: The limit of chance is exceeded with the probability
-            exp(-chance_exponent) if the columns are independent.
+            exp(-chance_exponent) at most if the columns are independent.
     """
     variance = pair.variance
+    strength = float((np.square(pair.released) - variance).sum())
     noise_std = math.sqrt(
         float((2 * variance**2 + 4 * variance * np.square(pair.modelled)).sum())
     )
-    # Laurent and Massart (2000), lemma 1, of sums of squares of normal variables.
-    chance = 2 * math.sqrt(
-        chance_exponent * float(np.square(variance).sum())
-    ) + 2 * chance_exponent * float(variance.max())
-    # The model follows the noise, too: by the part f of what was released that it has,
-    # and as f grows with that.
-    sum_of_products = (pair.released * pair.modelled).sum()
-    sum_of_squares = np.square(pair.released).sum()
-    part = min(max(float(sum_of_products / max(sum_of_squares, _TINY)), 0.0), 1.0)
-    strength = (np.square(pair.released) - variance).sum()
-    shared = part * strength - 2 * part * (1 - part) * variance.mean()
-    # The sum of squares is at most the number of scores of the smaller column.
     max_strength = min(pair.released.shape)
     return Association(
         columns=pair.columns,
-        released=float(strength) / max_strength,
+        released=strength / max_strength,
         noise_std=noise_std / max_strength,
-        chance=chance / max_strength,
-        shared=float(shared) / max_strength,
+        chance=_chance_limit(variance, chance_exponent) / max_strength,
+        shared=_shared_strength(pair, strength) / max_strength,
     )
+
+
+def _chance_limit(
+    variance: Float64[Floats, "first_scores second_scores"], chance_exponent: float
+) -> float:
+    """Computes a limit that Σ (R² - V) hardly exceeds if R is nothing but noise.
+
+    With z standard normal it is Σ V (z² - 1), which exceeds 2 √(x Σ V²) + 2 x max V
+    with the probability exp(-x) at most (Laurent and Massart, 2000, lemma 1).
+
+    Args:
+        variance: Variances V of the noise on released moments.
+        chance_exponent: The exponent x.
+    """
+    return 2 * math.sqrt(
+        chance_exponent * float(np.square(variance).sum())
+    ) + 2 * chance_exponent * float(variance.max())
+
+
+def _shared_strength(pair: PairMoments, strength: float) -> float:
+    """Estimates Σ C M, what true moments C and those of the model M have in common.
+
+    Released moments R = C + noise are known and C is not. But M was fitted to R, so
+    that Σ R M also holds noise that both have. Stein's identity says how much::
+
+        E[Σ C M] = E[Σ R M - Σ V ∂M/∂R]
+
+    The model is taken as a shrinkage of R, M = f R with f = Σ R² / (Σ R² + c) for some
+    constant c. Then f = Σ R M / Σ R², and ∂M/∂R = f + 2 f (1 - f) R² / Σ R². So ::
+
+        Σ R M - Σ V ∂M/∂R = f Σ (R² - V) - 2 f (1 - f) Σ V R² / Σ R²
+
+    The last quotient is the mean of V weighted by R². V is nearly the same for all
+    scores of a pair, and the plain mean takes its place: it has less noise.
+
+    Args:
+        pair: R, M and V.
+        strength: Σ (R² - V).
+    """
+    sum_of_products = (pair.released * pair.modelled).sum()
+    sum_of_squares = np.square(pair.released).sum()
+    part = min(max(float(sum_of_products / max(sum_of_squares, _TINY)), 0.0), 1.0)
+    return float(part * strength - 2 * part * (1 - part) * pair.variance.mean())
 
 
 def coefficients_kept(
@@ -313,9 +384,16 @@ def coefficients_kept(
     scores that the model has, C, and those of the release, R, whose noise has the
     variances V, let a be a regression in the model: 1 for its target, and the other
     coefficients negated. One Newton step to the release is G (R - C) a, with the
-    variances G² V a², where G is the inverse of C without the target. Model and release
-    share their noise: so the larger of the step and of its noise is how far the model's
-    coefficients are from the truth.
+    variances G² V a², where G is the inverse of C without the target and squares are
+    element by element. Model and release share their noise: so the larger of the step
+    and of its noise is how far the model's coefficients are from the truth. Sampling
+    of n records adds G_ii r / n to the square of it, with r the variance that the
+    regression leaves.
+
+    All targets are done at once, in the columns of one matrix. With P the inverse of C
+    and t the target ::
+
+        a = P_·t / P_tt         r = 1 / P_tt         G = P - a P_t·
 
     Args:
         released: Moments of scores in the release, symmetric.
@@ -347,7 +425,7 @@ def coefficients_kept(
     # negated.
     regressions = inverse / diagonal
     is_other = 1 - identity
-    # The inverse without the target is that of all scores, less the part of the target.
+    # P times the right side first, and then without the target: G y = P y - a (P y)_t.
     unprojected_step = inverse @ (is_other * ((released - modelled) @ regressions))
     step = unprojected_step - regressions * unprojected_step.diagonal()
     score_variance = is_other * (variance @ regressions**2)
@@ -373,8 +451,12 @@ def coefficients_kept(
 def _mean_part_kept(ratios: Float64[Floats, " coefficients"]) -> float:
     """Computes 1 less the mean of min(|e| / b, 1) for normal errors e.
 
+    With r the ratio of b to the standard deviation of e, the mean of |e| / b over
+    errors below b is √(2 / π) (1 - exp(-r² / 2)) / r, and the probability of larger
+    ones, which count as 1, is erfc(r / √2).
+
     Args:
-        ratios: Each coefficient b over the standard deviation of its error.
+        ratios: The ratio r of each coefficient, positive.
     """
     above_one = np.array([math.erfc(ratio) for ratio in ratios / math.sqrt(2)])
     below_one = math.sqrt(2 / math.pi) * (1 - np.exp(-(ratios**2) / 2)) / ratios
@@ -451,6 +533,10 @@ def _coefficients_kept(
 ) -> float | None:
     """Estimates which part is kept of the coefficients of all regressions of numbers.
 
+    The moments of the pairs become blocks of one matrix over all scores, the identity
+    within each column, since the scores of a column are orthonormal. The numbers are
+    the targets of the regressions.
+
     Args:
         fit: The fit.
         moments: Moments of all pairs of columns.
@@ -521,7 +607,13 @@ def _verdict_on_close_columns(
 def _is_too_close(fit: PairwiseFit, pair: PairMoments) -> bool:
     """Returns whether a number and another column cannot be told apart.
 
-    That is, whether cells, noise and model make more than half of how they differ.
+    How they differ is the variance of the number that the other column leaves, 1 - r²,
+    with r² the sum of squared moments, released without bias. The copy blurs that by
+    1 - r² of the model, the variance within cells and the standard deviation of the
+    noise on r². They cannot be told apart if 1 - r² is less than half of the blur, and
+    it is below `_MAX_CLOSE_VARIANCE` with its noise. If the other column has levels,
+    the variance within cells is taken off 1 - r² first: nothing says how a number and
+    levels go together inside a cell, and two numbers go by their order.
 
     Args:
         fit: The fit.
@@ -535,8 +627,6 @@ def _is_too_close(fit: PairwiseFit, pair: PairMoments) -> bool:
         return False
     within_cells = [fit.variance_within_cells(column) for column in numbers]
     unexplained_by_model = 1 - float(np.square(pair.modelled).sum())
-    # Two numbers go together inside cells by their order. Of a number and levels
-    # nothing says how.
     unknown = within_cells[0] if len(numbers) == 1 else 0.0
     blurred = unexplained_by_model + sum(within_cells) + noise_std
     return unexplained - unknown < blurred / 2
@@ -546,6 +636,12 @@ def _verdict_on_associations(
     fit: PairwiseFit, associations: Sequence[Association]
 ) -> Verdict:
     """Says how much of all associations is kept, and which are weakened or missing.
+
+    Strong associations are those above `_MIN_NAMED_STRENGTH` and above what noise makes
+    of so many pairs; they are named. What is kept is judged by all associations where
+    their total stands out of the noise, and otherwise by the strong ones. If there are
+    none of these either, associations may still hide: the word is "rough" then. Pairs
+    that were not measured lower the word.
 
     Args:
         fit: The fit.

@@ -105,8 +105,15 @@ class ArrayAdam:
     def step(self, gradients: Mapping[str, Array], learning_rate: float) -> None:
         """Takes a step of descent.
 
+        With g the gradient, t the number of steps and the means m and s, all element by
+        element, algorithm 1 of the paper is ::
+
+            m = β1 m + (1 - β1) g
+            s = β2 s + (1 - β2) g²
+            parameter -= rate (m / (1 - β1ᵗ)) / (√(s / (1 - β2ᵗ)) + 1e-8)
+
         Args:
-            gradients: Gradient of each parameter, by name.
+            gradients: Gradient of each parameter, by name; left as they are.
             learning_rate: Length of the step, about.
         """
         self.steps += 1
@@ -213,6 +220,10 @@ class _ScoredColumn:
 def initial_logits(tables: PackedTables, n_components: int, seed: int) -> InitialLogits:
     """Computes the logits from which a mixture starts.
 
+    In each class, components have equal weights and are spread as the pairs of the
+    class are correlated (`_copula_components`). Points are drawn once and shared by
+    all classes.
+
     Args:
         tables: The tables that it is fitted to. If they have a start, components are
             copies of those of the start.
@@ -243,7 +254,12 @@ def _copies_of_components(start: InitialMixture, n_components: int) -> InitialLo
     """Copies each component of a start, which share its weight.
 
     The numbers of copies are as the roots of the weights, so that rare components have
-    some too.
+    some too. Each component has one copy at least, so that their sum may differ from
+    what was asked for.
+
+    Args:
+        start: The mixture to start from, of one class.
+        n_components: Number of copies of all components together, about.
     """
     roots = np.sqrt(start.weights)
     n_copies = np.maximum(np.rint(n_components * roots / roots.sum()), 1).astype(int)
@@ -262,6 +278,12 @@ def _copula_components(
     normals: Float64[Floats, "D K"],
 ) -> Float64[Floats, "D K"]:
     """Computes components that are spread as the pairs of one class are correlated.
+
+    Each component is a kernel about a point, whose coordinates are the scores of all
+    columns. The points have the correlations R, to begin with those of the release, C.
+    A kernel spreads a component over several cells, so that the mean scores of the
+    components have smaller covariances, S. R is raised by what they lack, to R + C - S,
+    in `_CORRELATION_ROUNDS` rounds, but never where C is 0.
 
     With fewer components than cells, which cannot be near all of them, every component
     has the shares of the class.
@@ -331,13 +353,19 @@ def _released_correlations(
 ) -> Float64[Floats, "scores scores"]:
     """Computes the correlations of all scores that the pairs of a class state.
 
+    With scores X and Y of two columns, which have mean 0 and variance 1, their shares x
+    and y, and the table T of the class with n records, it is Xᵀ (T / n - x yᵀ) Y. The
+    term x yᵀ adds nothing but rounding, as scores have mean 0 under their shares.
+
     Args:
         tables: Packed tables.
         class_index: The class.
         columns: The columns, with scores under their shares in the class.
 
     Returns:
-        A symmetric matrix; 0 for pairs of columns that were not released.
+        A symmetric matrix of entries from -1 to 1; 1 on the diagonal, 0 elsewhere for
+        two scores of one column, and for pairs of columns that were not released. Noise
+        may have given it negative eigenvalues.
     """
     correlations = np.eye(columns[-1].score_slice.stop)
     n_records = max(tables.class_counts[class_index], 1.0)
@@ -354,7 +382,14 @@ def _released_correlations(
 
 
 def _whiten(points: Float64[Floats, "scores K"]) -> Float64[Floats, "scores K"]:
-    """Gives points a variance of exactly 1 and no correlations."""
+    """Gives points mean 0, a variance of exactly 1 and no correlations.
+
+    Of all such points those nearest to the given ones are taken: with the singular
+    value decomposition U diag(s) Vᵀ of the centred points, they are √K U Vᵀ.
+
+    Args:
+        points: One point in each column.
+    """
     centred = points - points.mean(axis=1, keepdims=True)
     left, _, right = np.linalg.svd(centred, full_matrices=False)
     return np.asarray(left @ right * math.sqrt(points.shape[1]))
@@ -364,12 +399,15 @@ def _correlate(
     white_points: Float64[Floats, "scores K"],
     correlations: Float64[Floats, "scores scores"],
 ) -> Float64[Floats, "scores K"]:
-    """Gives points of variance 1 without correlations other correlations.
+    """Gives points of variance 1 without correlations the given correlations.
+
+    With C the correlations, points are multiplied by the symmetric root of C and scaled
+    to variance 1.
 
     Args:
-        white_points: The points.
-        correlations: The correlations, which may be those of no points: the nearest
-            possible ones are taken.
+        white_points: The points, one in each column.
+        correlations: C. Noise may have given it negative eigenvalues, which no points
+            have: these are raised to `_MIN_VARIANCE`.
     """
     eigenvalues, axes = np.linalg.eigh(correlations)
     root = axes * np.sqrt(np.maximum(eigenvalues, _MIN_VARIANCE)) @ axes.T
@@ -428,7 +466,15 @@ class Descent:
         self._adam = ArrayAdam(self._logits, beta2=_BETA2)
 
     def step(self, learning_rate: float) -> None:
-        """Takes a step against the gradient of the squared distance of a cell."""
+        """Takes a step against the gradient of the squared distance.
+
+        The gradient is divided by the number of cells of pairs and triples, in place,
+        and goes through the softmaxes to the logits, which Adam moves. Components and
+        what they expect are computed anew.
+
+        Args:
+            learning_rate: The rate; the first steps of an optimiser take less of it.
+        """
         gradient = self._distance.gradient(self._expected, self.components)
         n_cells = np.float32(self._distance.n_cells)
         weight_gradient = gradient.weights
@@ -443,7 +489,7 @@ class Descent:
         self._update_components()
 
     def mean_squared_distance(self, distance: Distance) -> float:
-        """Returns the mean squared distance of a cell of pairs and triples.
+        """Computes the mean squared distance of a cell of pairs and triples.
 
         Args:
             distance: The distance to tables with the columns, numbers of records and
@@ -480,7 +526,16 @@ class Descent:
     ) -> dict[str, Array]:
         """Computes gradients at the logits from those at the components.
 
-        Through a softmax p, a gradient g becomes p_a (g_a - Σ_b p_b g_b).
+        Through a softmax p, a gradient g becomes p_a (g_a - Σ_b p_b g_b). The sum is
+        over all components of a class for weights, and over the cells of a column in
+        each component for cells.
+
+        Args:
+            weight_gradient: Gradient at the weights.
+            cell_gradient: Gradient at the probabilities of cells.
+
+        Returns:
+            The gradients by the names of the logits.
         """
         weights = self.components.weights
         weight_logits = weight_gradient * weights
@@ -491,7 +546,12 @@ class Descent:
         return {"weights": weight_logits, "cells": cell_logits}
 
     def _update_components(self) -> None:
-        """Computes the components and expected counts from the logits."""
+        """Computes the components and expected counts from the logits.
+
+        Weights are the softmax of their logits over the components of a class, and
+        probabilities that over the cells of a column. Cell logits are lowered in place,
+        which changes no softmax. It must follow every change of the logits.
+        """
         weight_logits = self._logits["weights"]
         cell_logits = self._logits["cells"]
         # Less the highest one, logits have the same softmax and finite exponentials.
@@ -567,7 +627,10 @@ class Search:
         return self._steps_per_round * n_rounds
 
     def advance(self) -> bool:
-        """Takes a step.
+        """Takes a step, and begins another round before it where one is needed.
+
+        A round has three legs, each with a smaller learning rate and a new optimiser.
+        At its end the mixture is compared with the best so far.
 
         Returns:
             Whether there was a step to take.
@@ -626,7 +689,11 @@ class Search:
         return may_follow and has_ended and self.discrepancy > _MAX_DISCREPANCY
 
     def _update_best(self) -> None:
-        """Takes the mixture at the end of a round, if it is the best so far."""
+        """Takes the mixture at the end of a round, if it is the best so far.
+
+        Within a round, and without pairs, it does nothing. The judge is the distance to
+        the tables as they were released, not to the denoised ones that steps go to.
+        """
         has_ended = self._step_in_round == self._steps_per_round
         if not has_ended or not self._released_distance.n_cells:
             return

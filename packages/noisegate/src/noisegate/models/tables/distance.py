@@ -116,7 +116,23 @@ class Distance:
         self._triples = [_ScaledTriple.of(triple) for triple in tables.triples]
 
     def expected(self, components: Components) -> Expected:
-        """Computes what a mixture expects for the numbers of records of the tables."""
+        """Computes the counts that a mixture expects in every released table.
+
+        In a class of n records, component k has the weight w_k, so r_k = n w_k records,
+        and the probabilities p_ak of the cells a of all columns. It expects ::
+
+            M_ab = Σ_k r_k p_ak p_bk            in a pair of cells
+            m_a = Σ_k r_k p_ak                  in a cell
+            Σ_k r_k p_ak p_bk p_ck              in a cell of three columns
+
+        M is A Aᵀ with A_ak = p_ak √r_k, which is why cells are scaled by roots.
+
+        Args:
+            components: The components, whose weights sum to 1 in each class.
+
+        Returns:
+            Counts in records, float32.
+        """
         records = components.weights * self._class_counts[:, None]  # (classes, K)
         roots = np.sqrt(records)
         scaled_cells = components.cells * roots[:, None]
@@ -138,9 +154,15 @@ class Distance:
         )
 
     def squared_distance(self, expected: Expected) -> float:
-        """Returns the squared distance to pairs and triples, summed over their cells.
+        """Computes the squared distance to pairs and triples, summed over their cells.
 
-        Its expectation is `n_cells` if only the noise is left.
+        It is Σ (expected - released)² / σ² over all classes and over every released
+        cell of a pair or a triple, each once, where σ is the standard deviation of the
+        noise on its count. Single columns are left out. If the expected counts are
+        right, so that only the noise is left, its expectation is `n_cells`.
+
+        Args:
+            expected: What the mixture expects.
         """
         total = 0.0
         for class_index in range(len(self._class_counts)):
@@ -160,9 +182,11 @@ class Distance:
     def gradient(self, expected: Expected, components: Components) -> Gradient:
         """Computes the gradient of the distance to all tables, single columns too.
 
+        Classes are independent of each other; `_class_gradient` has the formulas.
+
         Args:
             expected: What the mixture expects.
-            components: Its components.
+            components: Its components, those that `expected` was computed of.
         """
         gradients = [
             self._class_gradient(expected, components, class_index)
@@ -176,15 +200,42 @@ class Distance:
     def _class_gradient(
         self, expected: Expected, components: Components, class_index: int
     ) -> tuple[Float32[Array, " K"], Float32[Array, "D K"]]:
-        """Computes the gradient of one class at its weights and cells."""
+        """Computes the gradient of the squared distance of one class.
+
+        The class has n records. Component k has the weight w_k, so r_k = n w_k records,
+        and the probabilities p_ak of the D cells of all columns; p is (D, K). The class
+        expects M = p diag(r) pᵀ records in pairs of cells and m = p r in cells. Their
+        released counts are S and s, with noise of standard deviations σ and τ. The
+        objective is ::
+
+            L = Σ_(a<b) (M_ab - S_ab)² / σ_ab² + Σ_a (m_a - s_a)² / τ_a² + triples
+
+        over the pairs of cells that were released, and the gradient ::
+
+            ∂L/∂p_ak = r_k ((2 G p)_ak + g_a) + triples
+            ∂L/∂w_k = n (p_kᵀ G p_k + gᵀ p_k + triples)
+
+        Here G = (M - S) / σ², (D, D), stands on both sides of the diagonal and is 0
+        where no pair was released, and g = 2 (m - s) / τ², (D,). The stages are 2 G p
+        of the pairs, g of the single columns, both gradients of these two, and what
+        triples add (`_add_triple_gradient`).
+
+        It differs from the gradient of L in one thing: some directions of G count more
+        than once, see `_PairBlock.add_gradient`. A change must keep that, and the order
+        of the operations: fits are reproducible to the last bit.
+
+        Args:
+            expected: What the mixture expects.
+            components: Its components.
+            class_index: The class.
+
+        Returns:
+            ∂L/∂w, (K,), and ∂L/∂p, (D, K), both float32.
+        """
         cells = components.cells[class_index]
         n_records = self._class_counts[class_index]
         records = components.weights[class_index] * n_records
-        # First 2 G p, then with g, and then times the records of each component.
-        cell_gradient = np.zeros_like(cells)
-        for block, counts in zip(self._pair_blocks, expected.pair_blocks, strict=True):
-            residual = block.residual(counts, class_index)
-            block.add_gradient(cell_gradient, residual, cells)
+        pair_gradient = self._pair_gradient(expected, cells, class_index)
         one_way_gradient = (
             2
             * (expected.one_way[class_index] - self._one_way_counts[class_index])
@@ -192,9 +243,9 @@ class Distance:
         )
         # p_kᵀ (2 G p_k) has each pair of cells twice, hence the half.
         record_gradient = (
-            0.5 * np.einsum("ak,ak->k", cell_gradient, cells) + one_way_gradient @ cells
+            0.5 * np.einsum("ak,ak->k", pair_gradient, cells) + one_way_gradient @ cells
         )
-        cell_gradient += one_way_gradient[:, None]
+        cell_gradient = pair_gradient + one_way_gradient[:, None]
         cell_gradient *= records
         for triple, counts in zip(self._triples, expected.triples, strict=True):
             residual = triple.residual(counts, class_index)
@@ -202,6 +253,25 @@ class Distance:
                 cell_gradient, triple, residual, cells, records
             )
         return record_gradient * n_records, cell_gradient
+
+    def _pair_gradient(
+        self, expected: Expected, cells: Float32[Array, "D K"], class_index: int
+    ) -> Float32[Array, "D K"]:
+        """Computes 2 G p of one class, with G = (M - S) / σ² of its released pairs.
+
+        Args:
+            expected: What the mixture expects, M in blocks.
+            cells: Probabilities p of the cells in each component of the class.
+            class_index: The class.
+
+        Returns:
+            The gradient at p for one record in each component, float32.
+        """
+        pair_gradient = np.zeros_like(cells)
+        for block, counts in zip(self._pair_blocks, expected.pair_blocks, strict=True):
+            residual = block.residual(counts, class_index)
+            block.add_gradient(pair_gradient, residual, cells)
+        return pair_gradient
 
     def _add_triple_gradient(
         self,
@@ -211,22 +281,33 @@ class Distance:
         cells: Float32[Array, "D K"],
         records: Float32[Array, " K"],
     ) -> Float32[Array, " K"]:
-        """Adds the gradient of the distance to a table of three columns.
+        """Adds the gradient of the squared distance to a table of three columns.
+
+        With T_abc = Σ_k r_k p_ak p_bk p_ck the expected and U the released counts of a
+        class, whose noise has the standard deviation υ, the distance is
+        Σ_abc (T_abc - U_abc)² / υ². With Q_abc = 2 (T_abc - U_abc) / υ² ::
+
+            ∂/∂p_ak = r_k Σ_bc Q_abc p_bk p_ck      and likewise for b and c
+            ∂/∂r_k = Σ_abc Q_abc p_ak p_bk p_ck
+
+        where a, b and c are cells of the first, second and third column.
 
         Args:
-            cell_gradient: Gradient at the cells of a class, which is added to.
+            cell_gradient: Gradient at the cells of a class, (D, K), which is added to
+                in the rows of the three columns.
             triple: The table.
-            residual: Its residual, which is overwritten.
+            residual: (T - U) / υ, (cells of the first two columns, cells of the third),
+                which is overwritten by Q.
             cells: Probabilities of the cells in each component of the class.
             records: Expected number of records in each component.
 
         Returns:
-            The gradient at the number of records in each component.
+            ∂/∂r, the gradient at the number of records in each component, (K,).
         """
         residual *= 2 * triple.inverse_std
         slices = [self._column_slices[column] for column in triple.columns]
         first, second, third = (cells[column_slice] for column_slice in slices)
-        # The gradient at the products of the first two columns, (cells, cells, K).
+        # Σ_c Q_abc p_ck: the gradient at products p_ak p_bk, (cells, cells, K).
         product_gradient = (residual @ third).reshape(len(first), len(second), -1)
         first_gradient = np.einsum("abk,bk->ak", product_gradient, second)
         record_gradient = np.einsum("ak,ak->k", first_gradient, first)
@@ -316,10 +397,14 @@ class _PairBlock:
     def expected(
         self, scaled_cells: Float32[Array, "classes D K"]
     ) -> Float32[Array, "classes rows columns"]:
-        """Computes the block of M = A Aᵀ in each class.
+        """Computes the block of M = A Aᵀ, the expected counts of pairs, in each class.
 
         Args:
-            scaled_cells: The matrix A of each class.
+            scaled_cells: The matrix A of each class: the probability of each cell in
+                each component, times the root of the component's records.
+
+        Returns:
+            Expected counts, in records.
         """
         block = np.empty(self.scaled_counts.shape, dtype=np.float32)
         for class_cells, class_block in zip(scaled_cells, block, strict=True):
@@ -337,7 +422,17 @@ class _PairBlock:
     def residual(
         self, expected: Float32[Array, "classes rows columns"], class_index: int
     ) -> Float32[Array, "rows columns"]:
-        """Returns expected less released counts of a class, over their noise."""
+        """Computes (M - S) / σ of a class: expected less released counts, over noise.
+
+        Where no pair was released both are 0.
+
+        Args:
+            expected: Expected counts M of the block, in each class.
+            class_index: The class.
+
+        Returns:
+            A new array, which the caller may overwrite.
+        """
         residual: Array = expected[class_index] * self.inverse_std
         residual -= self.scaled_counts[class_index]
         return residual
@@ -348,11 +443,22 @@ class _PairBlock:
         residual: Float32[Array, "rows columns"],
         cells: Float32[Array, "D K"],
     ) -> None:
-        """Adds 2 G p, in which products of scores have more weight.
+        """Adds 2 G p of one class, where products of scores weigh more in G.
+
+        With R = (M - S) / σ the residual, U the scores of the row cells and V those of
+        the column cells ::
+
+            G = (R + U Uᵀ R V Vᵀ) / σ
+            gradient[rows] += 2 G p[columns]
+            gradient[columns] += 2 Gᵀ p[rows]       unless the block is symmetric
+
+        The second term of G is the part of R along the correlation of each pair of
+        columns: it counts _SCORE_WEIGHT times besides. A symmetric block has each pair
+        on both sides of its diagonal, so that its rows are all that is to be added.
 
         Args:
-            gradient: Is added to.
-            residual: The residual of a class, which is overwritten.
+            gradient: Gradient at p for one record in each component, which is added to.
+            residual: The residual R of the class, which is overwritten by 2 G.
             cells: Probabilities p of the cells in each component of the class.
         """
         n_cells, n_components = cells.shape
@@ -397,7 +503,15 @@ class _ScaledTriple:
     def residual(
         self, expected: Float32[Array, "classes _ _"], class_index: int
     ) -> Float32[Array, "_ _"]:
-        """Returns expected less released counts of a class, over their noise."""
+        """Computes expected less released counts of a class, over their noise.
+
+        Args:
+            expected: Expected counts, in each class.
+            class_index: The class.
+
+        Returns:
+            A new array, which the caller may overwrite.
+        """
         residual: Array = expected[class_index] * np.float32(self.inverse_std)
         residual -= self.scaled_counts[class_index]
         return residual
@@ -407,7 +521,8 @@ def _pair_blocks(tables: PackedTables) -> Iterator[_PairBlock]:
     """Yields blocks that hold all released pairs.
 
     They are one symmetric block, or if few pairs were released, one for each column
-    that was released with later ones.
+    that was released with later ones. Both give the same distance; only the time
+    differs, and the rounding.
     """
     is_released = tables.pair_inverse_std > 0
     scores = _weighted_scores(tables)
@@ -424,13 +539,17 @@ def _pair_blocks(tables: PackedTables) -> Iterator[_PairBlock]:
 def _weighted_scores(tables: PackedTables) -> Float32[Array, "D scores"]:
     """Computes one score for each column that has an order or two cells.
 
-    With u and v the scores of two columns, u vᵀ / |u| |v| is the direction in which
-    their correlation changes. Scores have the length _SCORE_WEIGHT^¼, so that the
-    projection on the direction, which takes each score twice, has that weight.
+    A score is a number for each cell of a column, of mean 0 under the shares of the
+    cells. With u and v the scores of two columns, u vᵀ / |u| |v| is the direction in
+    the table of the two in which their correlation changes. `_PairBlock.add_gradient`
+    takes u uᵀ R v vᵀ of a residual R, which is |u|² |v|² times the part of R along that
+    direction. So scores have the length _SCORE_WEIGHT^¼: then |u|² |v|² is
+    _SCORE_WEIGHT.
 
     Returns:
-        A column for each score, zero but for the cells of its own column. None if it
-        was not stated which cells have an order.
+        A column for each score, zero but for the cells of its own column, float32. It
+        has no columns, (D, 0), if the tables do not state which cells have an order, or
+        no column of theirs has a score.
     """
     n_cells = len(tables.prior_shares)
     if not tables.n_ordered:
@@ -443,11 +562,14 @@ def _weighted_scores(tables: PackedTables) -> Float32[Array, "D scores"]:
         n_column_cells = column_slice.stop - column_slice.start
         if n_ordered > 1 or n_column_cells == 2:
             column_shares = shares[column_slice] / shares[column_slice].sum()
-            # The score of the order, or of the last further cell if there are such.
+            # With an order alone, and with two cells, there is one score. A column that
+            # has further cells beside its order, such as missing values, has one for
+            # each of them behind that of the order: the last of these is taken.
             column_scores = orthonormal_scores(column_shares, n_ordered)[:, -1]
             length = np.sqrt(np.square(column_scores).sum())
-            scores.append(np.zeros(n_cells, dtype=np.float32))
-            scores[-1][column_slice] = column_scores * _SCORE_WEIGHT**0.25 / length
+            score = np.zeros(n_cells, dtype=np.float32)
+            score[column_slice] = column_scores * _SCORE_WEIGHT**0.25 / length
+            scores.append(score)
     if not scores:
         return np.zeros((n_cells, 0), dtype=np.float32)
     return np.stack(scores, axis=1)
@@ -456,7 +578,11 @@ def _weighted_scores(tables: PackedTables) -> Float32[Array, "D scores"]:
 def _outer_products(
     first: Float32[Array, "classes A K"], second: Float32[Array, "classes B K"]
 ) -> Float32[Array, "classes A*B K"]:
-    """Multiplies each cell of one column with each of another, in each component."""
+    """Multiplies each cell of one column with each of another, in each component.
+
+    Returns:
+        The products; those of the first cell of the first column come first.
+    """
     n_classes, _, n_components = first.shape
     products = first[:, :, None] * second[:, None]
     return products.reshape(n_classes, -1, n_components)

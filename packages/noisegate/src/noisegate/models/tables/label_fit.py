@@ -211,7 +211,13 @@ class EffectsFit:
         self._odds = np.exp(records.offset - highest + self._bias)
 
     def run(self) -> Effects:
-        """Takes all steps, and returns the effects."""
+        """Takes all steps, and returns the effects.
+
+        The stages are: biases that give the classes their shares; variances τ² of the
+        prior by the method of moments, from effects of 0; and `_NEWTON_STEPS` rounds,
+        in each of which every class takes a step (`_newton_step`) and the biases are
+        set again. It is called once: effects are changed in place.
+        """
         self._calibrate_bias()
         for class_index in self._fitted_classes:
             # EM alone would stay where it starts if the counts say little.
@@ -234,8 +240,11 @@ class EffectsFit:
     def strength(self) -> Float64[Array, " columns"]:
         """Computes how far the effects of each column stand out of their noise.
 
+        It takes no step, and is meant for a fit that has taken none.
+
         Returns:
-            The largest estimate of τ² of a class, in standard errors.
+            The largest estimate of τ² of a class, in standard errors, (columns,); below
+            0 where counts differ less than noise makes them differ.
         """
         estimates = [
             self._estimate_prior_variances(class_index)
@@ -250,7 +259,15 @@ class EffectsFit:
     def _scale_counts(self, tables: PackedTables) -> None:
         """Scales released counts of each cell to the records that are drawn in it.
 
-        Counts are scaled where the noise does not hide their sum over the classes.
+        The fit compares classes within a cell, so that the number of records in the
+        cell must be the same on both sides. With E the number of drawn records in a
+        cell, in records of the release, S_k the released count of class k, V the
+        variance of its noise and T = Σ_k S_k, counts become f S_k and their variance
+        f² V, where f = E / T, from 1/`_MAX_SCALING` to `_MAX_SCALING`. Where the noise
+        hides T, f is 1. What is left of the difference, Σ_k f S_k - E, is kept in the
+        totals as far as half of E.
+
+        It sets `_counts`, (classes, D), `_count_variance`, (D,), and `_totals`, (D,).
         """
         expected = self._expected
         n_classes = len(tables.class_counts)
@@ -281,7 +298,12 @@ class EffectsFit:
         return np.asarray(sums / np.maximum(self._n_drawn, _TINY))
 
     def _gap(self, class_index: int, means: Float64[Array, " D"]) -> _Gap:
-        """Computes the gap of a class; 0 in cells without a record.
+        """Computes the gap of a class in each cell, and the variance of its noise.
+
+        With S the released count of the class, V the variance of its noise, T the count
+        of all classes and p̄ the mean probability of the class, the gap is g = S - p̄ T.
+        Its noise has the variance v = V ((1 - p̄)² + (classes - 1) p̄²), that of sampling
+        not included. In cells without a drawn record p̄ is not known, and g is 0.
 
         Args:
             class_index: The class.
@@ -297,8 +319,28 @@ class EffectsFit:
     def _estimate_prior_variances(self, class_index: int) -> _VarianceEstimate:
         """Estimates the τ² of each column of a class by the method of moments.
 
-        With the curvature h of a cell alone, its gap has the variance h² τ² + h + v.
-        Cells are weighted by the inverse square of h + v.
+        A cell with E records, in which the class has the mean probability p̄ without any
+        effect, has the curvature h = p̄ (1 - p̄) E. An effect θ changes the expected
+        count of the class by h θ, to first order; sampling gives the count the variance
+        h, that of a binomial variable; and the noise gives the gap g the variance v. So
+        with effects of mean 0 and variance τ², independent of all else, ::
+
+            E[g²] = h² τ² + h + v
+
+        A regression of g² - (h + v) on h², without a constant, estimates τ². Its
+        weights are 1 / (h + v)², since without effects the variance of g² is 2 (h + v)²
+        for a normal gap::
+
+            τ² = Σ h² (g² - h - v) / (h + v)²  /  Σ h⁴ / (h + v)²
+
+        with sums over the cells of a column. If τ² is 0, the estimate has the variance
+        2 Σ h⁴ / (h + v)² over the square of the same denominator: the error is that of
+        an estimate where there is no effect. Correlations of the effects of near cells
+        are left out.
+
+        Returns:
+            Estimates and errors. An estimate is unbiased, so that it may be negative:
+            `run`, which needs a variance, clips it, and `strength` does not.
         """
         means = self._cell_means(self._probability(class_index))
         gap = self._gap(class_index, means)
@@ -318,11 +360,17 @@ class EffectsFit:
     def _sum_by_column(
         self, values: Float64[Array, " D"]
     ) -> Float64[Array, " columns"]:
+        """Sums values of all cells over the cells of each column."""
         starts = [column_slice.start for column_slice in self._column_slices]
         return np.asarray(np.add.reduceat(values, starts))
 
     def _curvature(self, probability: Float64[Array, " records"]) -> Array:
-        """Computes H = Xᵀ diag(p (1 - p)) X from some of the records, (D, D)."""
+        """Computes H = Xᵀ diag(p (1 - p)) X, the curvature of a class, (D, D).
+
+        X is the one-hot code of records and p the probability of the class. It is the
+        sum over the first drawn records alone, which are in random order, scaled to the
+        records of the release.
+        """
         has_few_classes = len(self._fitted_classes) <= _FEW_CLASSES
         n_records = _CURVATURE_RECORDS // (1 if has_few_classes else 2)
         one_hot = self._records.one_hot[:n_records]
@@ -337,34 +385,86 @@ class EffectsFit:
     ) -> None:
         """Takes a step of Newton's method for one class, and estimates its τ² by EM.
 
+        In each cell, g is the gap between released and modelled counts, v the variance
+        of its noise and h the curvature, which is the variance that g has without
+        noise. So w = h / (h + v) is the part of a gap that is signal, and w g the best
+        linear estimate of the gap without noise. With W = diag(w), θ the effects of the
+        class and K τ² their prior covariance, the effects that are sought solve ::
+
+            W g(θ) = K⁻¹ θ / τ²
+
+        Without noise, where W is the identity, that is where likelihood times prior has
+        its maximum. Otherwise it is an equation and no maximum: W scales each cell's
+        equation, so that the matrix of the step is not symmetric, and is solved as it
+        is. A step δ follows from ∂g/∂θ = -H, W being held fixed::
+
+            (W H + K⁻¹ / τ²) δ = W g - K⁻¹ θ / τ²
+
+        The curvature H may be that of an earlier step, and of a part of the records. It
+        sets how long steps are and, by its diagonal h, how much of a gap counts. Gap
+        and probability must be those of now, as they decide where steps end.
+
         Args:
             class_index: The class.
-            probability: Its probability for each record.
+            probability: Its probability for each record, from the odds as they are.
         """
         gap = self._gap(class_index, self._cell_means(probability))
         curvature = self._curvatures[class_index]
         diagonal = np.maximum(curvature.diagonal(), _MIN_CURVATURE)
         signal_part = diagonal / (diagonal + gap.variance)
-        effects = self._effects[class_index]
-        prior_variances = self._prior_variances[class_index]
+        change = self._solve_with_prior(
+            class_index,
+            matrix=signal_part[:, None] * curvature,
+            right_side=signal_part * gap.values,
+        )
+        change *= min(1.0, _MAX_EFFECT_CHANGE / (np.abs(change).max() + _TINY))
+        self._effects[class_index] += change
+        # Odds are exp(score) up to a factor of each record, by which `_probability`
+        # divides. A change of the scores of one class multiplies its odds alone.
+        score_change = self._records.one_hot @ change.astype(np.float32)
+        self._odds[:, class_index] *= np.exp(score_change)
+        self._update_prior_variances(class_index, signal_part * diagonal)
 
-        matrix = signal_part[:, None] * curvature
-        right_side = signal_part * gap.values
+    def _solve_with_prior(
+        self,
+        class_index: int,
+        *,
+        matrix: Float64[Array, "D D"],
+        right_side: Float64[Array, " D"],
+    ) -> Float64[Array, " D"]:
+        """Solves (A + K⁻¹ / τ²) δ = b - K⁻¹ θ / τ² for a change δ of effects θ.
+
+        The prior covariance K τ² has a block for each column, with a τ² of its own.
+
+        Args:
+            class_index: The class whose effects change.
+            matrix: A, which is overwritten.
+            right_side: b, which is overwritten.
+        """
+        effects = self._effects[class_index]
         for column_slice, inverse, prior_variance in zip(
-            self._column_slices, self._inverse_covariances, prior_variances, strict=True
+            self._column_slices,
+            self._inverse_covariances,
+            self._prior_variances[class_index],
+            strict=True,
         ):
             matrix[column_slice, column_slice] += inverse / prior_variance
             right_side[column_slice] -= inverse @ effects[column_slice] / prior_variance
-        change = np.linalg.solve(matrix, right_side)
-        change *= min(1.0, _MAX_EFFECT_CHANGE / (np.abs(change).max() + _TINY))
-        effects += change
-        score_change = self._records.one_hot @ change.astype(np.float32)
-        self._odds[:, class_index] *= np.exp(score_change)
+        return np.asarray(np.linalg.solve(matrix, right_side))
 
-        information = signal_part * diagonal
+    def _update_prior_variances(
+        self, class_index: int, information: Float64[Array, " D"]
+    ) -> None:
+        """Estimates the τ² of each column of a class anew, from its effects.
+
+        Args:
+            class_index: The class.
+            information: How much the counts say of each effect, w h.
+        """
+        prior_variances = self._prior_variances[class_index]
         for column, column_slice in enumerate(self._column_slices):
             prior_variances[column] = _updated_prior_variance(
-                effects[column_slice],
+                self._effects[class_index, column_slice],
                 self._inverse_covariances[column],
                 prior_variances[column],
                 information[column_slice],
@@ -372,7 +472,12 @@ class EffectsFit:
             )
 
     def _calibrate_bias(self) -> None:
-        """Moves the biases until the classes have their shares among the records."""
+        """Moves the biases until the classes have their shares among the records.
+
+        A bias b_k becomes b_k + log(share that class k is to have / mean probability
+        that it has), and its odds are multiplied alike. Each round comes closer; the
+        last one leaves a small difference.
+        """
         for _ in range(_CALIBRATION_ROUNDS):
             probabilities = self._odds / self._odds.sum(axis=1, keepdims=True)
             shares = probabilities.mean(axis=0)
@@ -390,12 +495,22 @@ def _updated_prior_variance(
 ) -> float:
     """Estimates the τ² of one column anew, by a step of EM.
 
+    The C effects θ of the column have the prior N(0, τ² K) and, given the counts, about
+    the covariance P = (diag(w h) + K⁻¹ / τ²)⁻¹. The step would be
+    τ² = E[θᵀ K⁻¹ θ] / C = (θᵀ K⁻¹ θ + tr(K⁻¹ P)) / C. Effects are centred first, as a
+    bias takes their mean. `_PRIOR_CELLS` cells of the usual variance count besides::
+
+        τ² = (θᵀ K⁻¹ θ + tr(K⁻¹ P) + _PRIOR_CELLS τ₀²) / (C + _PRIOR_CELLS)
+
     Args:
-        effects: Effects of its cells.
+        effects: Effects θ of its cells.
         inverse_covariance: The inverse of K.
         prior_variance: τ² so far.
-        information: How much the counts say of each effect, W h.
-        expected: Number of records in each cell.
+        information: How much the counts say of each effect, w h.
+        expected: Number of records in each cell, the weights of the mean effect.
+
+    Returns:
+        τ², from `_MIN_PRIOR_VARIANCE` to `_MAX_PRIOR_VARIANCE`.
     """
     mean_effect = effects @ expected / max(expected.sum(), _TINY)
     centred = effects - mean_effect
@@ -416,16 +531,23 @@ def gap_variance_factor(means: Array, n_classes: int) -> Array:
     """Computes the variance of a gap over that of the noise on one count.
 
     The gap is S_k - p̄ Σ_l S_l, with independent noise of the same variance on each S_l.
+    S_k has the factor 1 - p̄ in it and each other count -p̄, so that the ratio is
+    (1 - p̄)² + (classes - 1) p̄².
 
     Args:
-        means: Mean probability p̄ of class k in each cell.
+        means: Mean probability p̄ of class k in each cell, of any shape.
         n_classes: How many classes there are.
     """
     return np.asarray((1 - means) ** 2 + (n_classes - 1) * means**2)
 
 
 def prior_covariance(size: int, n_ordered: int) -> Float64[Array, "size size"]:
-    """Computes K, the prior covariance of the effects of a column's cells.
+    """Computes K, the prior covariance of the effects of a column's cells over τ².
+
+    It is 1 on the diagonal. In an order of m cells, more than `_MAX_INDEPENDENT_CELLS`,
+    cells i and j have the covariance (1 - s) exp(-|i - j| / ℓ), with
+    s = `_INDEPENDENT_PART` and ℓ = `_CORRELATION_LENGTH` m, at least 1. All others have
+    0.
 
     Args:
         size: Number of cells.
@@ -483,6 +605,12 @@ class LabelFit:
     ) -> float:
         """Chooses the weight κ of the mixture's log-odds.
 
+        It is the smallest weight that leaves hardly more excess (`pair_excess`) than
+        the best one, judged by tables that the trial has not seen. Weights are tried in
+        ascending order until the excess is as small as chance leaves it: no larger one
+        could be chosen then. If the chosen weight is not clearly closer to the judge's
+        tables than constant probabilities are, it is raised to `UNCLEAR_WEIGHT`.
+
         Args:
             trial: Tables to which the mixture was fitted as a trial.
             judge: Tables with independent noise.
@@ -529,6 +657,10 @@ class LabelFit:
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
         """Fits the model of the label.
+
+        Records are drawn from the mixture, and effects are fitted to the released
+        tables on them, with κ times the mixture's log-odds as offset. In a wide table
+        only the most informative columns take part; the others have effects of 0.
 
         Args:
             mixture: The mixture that was fitted to all that was released.
@@ -578,6 +710,9 @@ def _smallest_good_index(
     results: Sequence[PairExcess], of_constant: PairExcess, chance: float
 ) -> int:
     """Returns the index of the first weight that leaves hardly more than the best one.
+
+    With e the smallest excess of any weight and c that of constant probabilities, a
+    weight may leave e + `_EXCESS_LEFT` (c - e) + chance.
 
     Args:
         results: Excess of each weight that was tried, ascending.
@@ -684,15 +819,25 @@ def pair_excess(
 ) -> PairExcess:
     """Computes how far probabilities of the classes are from released pairs.
 
-    In a pair of cells, the gap of a class is S - p̄ T, as in a single cell. Its mean
-    square is the variance of its noise, that of sampling, p̄ (1 - p̄) T, and what is
-    wrong with p̄. The last is summed over the cells of each pair of columns, in units of
-    both variances.
+    In a pair of cells, S is the released count of a class, T that of all classes, p̄ the
+    mean probability of the class over the records drawn in both cells, and E their
+    number in records of the release. The gap g = S - p̄ T has the mean square v + s +
+    what is wrong with p̄, with v the variance of its noise (`gap_variance_factor`) and
+    s = p̄ (1 - p̄) E that of sampling. So a cell has the distance ::
+
+        (g² - v - s) / max(v + s, 1)
+
+    of mean 0 if p̄ is right. The distance of a pair of columns is the sum over its
+    cells, for each class but the first of two. With C cells it has about the standard
+    deviation √(2 C) by chance; what it has above `_MAX_CHANCE_STDS` of these is excess.
 
     Args:
         judge: Tables with noise that is independent of the probabilities.
         one_hot: One-hot code of the cells of drawn records.
         probabilities: Probabilities of the classes for each of them.
+
+    Returns:
+        Sums over all pairs of columns and classes, of distances and of excesses.
     """
     is_released = judge.pair_inverse_std > 0
     variance = np.where(
@@ -726,7 +871,7 @@ def pair_excess(
 def _sum_by_pair(
     tables: PackedTables, values: Float64[Array, "D D"]
 ) -> Float64[Array, "columns columns"]:
-    """Sums values of pairs of cells over each pair of columns."""
+    """Sums values of pairs of cells over the block of cells of each pair of columns."""
     starts = [column_slice.start for column_slice in tables.column_slices]
     row_sums = np.add.reduceat(values, starts, axis=0)
     return np.asarray(np.add.reduceat(row_sums, starts, axis=1))

@@ -210,6 +210,10 @@ def mixture_of(
 ) -> Mixture:
     """Makes one mixture of the components of all classes.
 
+    A component of class l with the weight w_k in its class has the weight n_l w_k / n,
+    with n_l records in the class and n in all. Components follow class by class. The
+    label is a column of its own in the result, in which each component has its class.
+
     Args:
         components: Fitted components, by class.
         tables: The tables that they were fitted to, which state how many records each
@@ -339,6 +343,11 @@ class PairwiseFit(MixtureFit):
     def model(self) -> Mixture | LabelledMixture:
         """Makes the model that the fit has reached.
 
+        The label's model is fitted to tables by class. If the mixture was fitted by
+        class, these are its own, and a trial chooses how much the log-odds of the
+        mixture count. Otherwise tables are packed by class here, and they count
+        nothing.
+
         Returns:
             The mixture. If there is a label with a few values, it has a model of its
             own on top.
@@ -380,7 +389,11 @@ class PairwiseFit(MixtureFit):
         """Computes the distribution of one or two columns in the fitted mixture.
 
         Args:
-            columns: One or two columns, ascending.
+            columns: One or two columns, ascending; each may be the label.
+
+        The share of a cell is Σ_lk (n_l / n) w_lk p_lak, over the classes l of n_l
+        records and their components k; of a pair of cells it has p_lak p_lbk. The label
+        has its cells in the classes themselves, so that l is not summed over then.
 
         Returns:
             Shares of the cells of one column, or of the pairs of cells of two.
@@ -405,7 +418,11 @@ class PairwiseFit(MixtureFit):
         return class_shares.T
 
     def unresolved_cells(self) -> Iterator[UnresolvedCell]:
-        """Yields the fine cells of several values that hold most records."""
+        """Yields the fine cells of several values that hold most records.
+
+        In such a cell nothing says where the records lie. Cells of a single value are
+        left out, and so are those that are graded, as they are fine already.
+        """
         fine_widths = self.design.histogram_cells.widths
         for index, histogram in self._histograms.items():
             column = self.design.layout.numeric[index]
@@ -428,13 +445,31 @@ class PairwiseFit(MixtureFit):
                 )
 
     def variance_within_cells(self, column: int) -> float:
-        """Returns the part of the variance of a number that lies within its cells."""
+        """Computes the part of the variance of a number that lies within its cells.
+
+        `value_scores` states the mean of each cell, for single values of variance 1. So
+        the part is 1 less the variance of these means, over the cells that are ordered.
+
+        Args:
+            column: Number of a numeric column.
+
+        Returns:
+            The part, from 0 to 1.
+        """
         shares = self.marginal((column,))[: self.n_ordered[column]]
         cell_scores = self.value_scores(column)[: len(shares), 0]
         return float(1 - shares @ cell_scores**2 / shares.sum())
 
     def value_scores(self, column: int) -> Float64[Floats, "cells 1"]:
         """Computes scores of the cells of a number by their mean values.
+
+        Values are uniform within a fine cell from l to h: their mean is (l + h) / 2,
+        and that of their squares (l² + l h + h²) / 3. Both are summed over the fine
+        cells of a cell, then over cells by their shares in the model, which gives the
+        mean and the variance of single values.
+
+        Args:
+            column: Number of a numeric column.
 
         Returns:
             Scores in which single values, not means of cells, have mean 0 and variance
@@ -449,7 +484,6 @@ class PairwiseFit(MixtureFit):
         )
         low = within.low
         high = within.high
-        # Of the uniform distribution from low to high.
         fine_means = (low + high) / 2
         fine_squares = (low**2 + low * high + high**2) / 3
         means = np.bincount(within.bin_of, within.shares * fine_means)

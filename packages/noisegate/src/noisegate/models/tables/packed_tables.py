@@ -318,6 +318,15 @@ def _combine_one_way(
 ) -> tuple[Float64[Floats, "classes D"], Float64[Floats, " D"]]:
     """Estimates the counts of single columns from all tables, by inverse variance.
 
+    A table of C cells a class, with noise of variance σ² on each, states the count of
+    one of the m cells of a column as a sum of C / m of them, with noise of variance
+    σ² C / m. So its weight is m / (C σ²).
+
+    Args:
+        tables: The tables, with the classes first.
+        slices: The cells of each column among the D.
+        n_classes: How many classes there are.
+
     Returns:
         The counts in each class, and the standard deviation of their noise.
     """
@@ -343,6 +352,10 @@ def _estimate_class_counts(
 
     The mean of all tables, weighted by inverse variance, is shrunk towards equally
     large classes as far as the noise hides the differences.
+
+    Returns:
+        Numbers of records, positive. Their sum is that of the mean, and at least the
+        noise on it.
     """
     weighted_sums = np.zeros(n_classes)
     total_weight = _NO_WEIGHT
@@ -375,7 +388,11 @@ def estimate_shares(tables: PackedTables) -> Float64[Floats, "classes D"]:
     """Estimates the distribution of each column in each class.
 
     What all classes have together is shrunk towards the prior shares, and what a class
-    has towards what all have, each as far as it is hidden by its noise.
+    has towards what all have, each as far as it is hidden by its noise. The noise on a
+    sum over the classes is √classes times that on one count.
+
+    Args:
+        tables: Packed tables. All cells of a column have the same noise.
 
     Returns:
         Positive shares, which sum to 1 over the cells of each column.
@@ -406,6 +423,10 @@ def orthonormal_scores(
     shares: Float64[Floats, " cells"], n_ordered: int
 ) -> Float64[Floats, "cells scores"]:
     """Computes scores of a column's cells with mean 0, variance 1 and no correlations.
+
+    Raw scores are weighted with the root of the shares, so that a plain scalar product
+    of two is their mean product under the shares. A QR decomposition then makes each
+    orthogonal to the constant and to those before it.
 
     Args:
         shares: Share of each cell, positive and 1 in all.
@@ -440,8 +461,7 @@ def orthonormal_scores(
         ]
     else:
         raw_scores = np.delete(indicators, int(shares.argmax()), axis=1)
-    # The constant score comes first, weighted with √shares as all are, so that the
-    # others are orthogonal to it and have mean 0.
+    # The constant score comes first, so that the others have mean 0.
     roots = np.sqrt(shares)[:, None]
     weighted_scores = np.column_stack([roots, raw_scores * roots])
     return np.asarray(np.linalg.qr(weighted_scores)[0][:, 1:] / roots)
@@ -506,6 +526,15 @@ class _PairCoefficients:
 def denoise_pairs(tables: PackedTables, n_ordered: Sequence[int]) -> PackedTables:
     """Shrinks pairs towards independent columns, as far as they are noise.
 
+    The stages, for each pair of columns, are the residual of its table beside
+    independent columns, as coefficients in orthonormal bases of the classes and of both
+    columns (`_pair_coefficients`); a factor from 0 to 1 for each coefficient, estimated
+    from all pairs (`_shrinkage_factors`); and the table of the shrunk coefficients.
+
+    A coefficient with noise of variance 1 that is multiplied by its factor f has the
+    posterior variance f. So the standard deviation of what is wrong with a pair becomes
+    √(mean of f) of that of its noise, and `_MIN_NOISE_FACTOR` of it at least.
+
     Args:
         tables: Tables as they were released.
         n_ordered: How many cells of each column, the first ones, have an order; 0 for
@@ -541,9 +570,11 @@ def denoise_pairs(tables: PackedTables, n_ordered: Sequence[int]) -> PackedTable
 def _class_basis(
     class_counts: Float64[Floats, " classes"],
 ) -> Float64[Floats, "classes classes"]:
-    """Returns an orthonormal basis over the classes, a vector in each row.
+    """Computes an orthonormal basis over the classes, a vector in each row.
 
-    The first vector is as the numbers of records: what classes have in common.
+    The first vector is proportional to the numbers of records, at least 1 each: it is
+    what classes have in common if their records are distributed alike. The others are
+    unit vectors made orthogonal to it and to each other, (classes, classes).
     """
     unit_vectors = np.eye(len(class_counts))[:, :-1]
     vectors = np.column_stack([np.maximum(class_counts, 1.0), unit_vectors])
@@ -556,6 +587,17 @@ def _pair_coefficients(
     class_basis: Float64[Floats, "classes classes"],
 ) -> Iterator[_PairCoefficients]:
     """Yields the residual of each released pair in the bases of its columns.
+
+    In class l, with n_l records, T_l is the table of two columns, r_l and c_l are its
+    margins and σ is the standard deviation of the noise. With Q_i and Q_j the bases of
+    the columns and q that of the classes, the coefficients of the class vector m are ::
+
+        C_m = Σ_l q_ml Q_iᵀ (T_l - r_l c_lᵀ / n_l) Q_j / σ
+
+    so that the noise on each of them has variance 1 and is independent, but for that of
+    the margins. Coefficients are shrunk in groups, which have a number: the product of
+    the polynomial orders of the two basis vectors, apart for the first class vector and
+    the others, and apart for pairs of which none, one or both columns have an order.
 
     Args:
         tables: Tables as they were released.
@@ -586,8 +628,7 @@ def _pair_coefficients(
             tables.pair_counts[:, first.cells, second.cells] - independent_counts
         )
         coefficients = np.einsum("kl,lpq->kpq", class_basis, left.T @ residual @ right)
-        # A group is a product of orders, of the first vector over the classes or of the
-        # others, in a pair of which none, one or both columns have an order.
+        # The three parts of a number do not overlap, see `group_stride`.
         groups = np.broadcast_to(
             left_orders[:, None] * right_orders, coefficients.shape
         ).copy()
@@ -638,8 +679,14 @@ def _shrinkage_factors(
 ) -> list[Float64[Floats, "classes left right"]]:
     """Estimates by which factor the coefficients of each pair are to be multiplied.
 
-    In each pair, every group has its own variance of the signal. The probabilities of
-    these variances are estimated for the groups of the same number in all pairs.
+    With a signal of variance τ² and noise of variance 1, the best linear estimate of a
+    coefficient is τ² / (1 + τ²) times its noisy value. In each pair, every group has a
+    τ² of its own, which is not known: its factor is the posterior mean of τ² / (1 + τ²)
+    over `_SIGNAL_VARIANCES`. The probabilities of these variances before a pair is seen
+    are estimated for the groups of the same number in all pairs.
+
+    Args:
+        pairs: Coefficients of each pair in units of their noise, and their groups.
 
     Returns:
         For each pair the factors, from 0 to 1, shaped as its coefficients.
@@ -678,16 +725,20 @@ def _posterior_of_signals(
 ) -> Float64[Floats, "pairs groups signals"]:
     """Estimates how likely each variance of the signal is in each group of each pair.
 
-    The probabilities before a pair is seen are estimated by EM for each group.
+    A group has s coefficients whose squares sum to Q. With a signal of variance τ² and
+    noise of variance 1 they are normal with variance t = 1 + τ², so that the likelihood
+    is t^(-s/2) exp(-Q / 2t). Each group has a prior over the grid of τ²
+    (`_SIGNAL_VARIANCES`), the same in all pairs. EM estimates it: the posterior of each
+    pair, likelihood times prior, and then the prior, the mean posterior of all pairs
+    and of the pseudo-counts `_PRIOR_PAIRS`.
 
     Args:
-        sums_of_squares: Sums of the squares of coefficients, in units of the noise.
-        sizes: Numbers of coefficients; 0 if a pair does not have the group.
+        sums_of_squares: Q, in units of the variance of the noise.
+        sizes: Numbers s of coefficients; 0 if a pair does not have the group.
 
     Returns:
-        Probabilities over the grid; zeros if a pair does not have the group.
+        Posterior probabilities over the grid; zeros if a pair does not have the group.
     """
-    # Of coefficients with noise of variance 1.
     total_variances = 1 + _SIGNAL_VARIANCES
     log_likelihood = -0.5 * (
         sizes[..., None] * np.log(total_variances)
@@ -710,11 +761,15 @@ def column_basis(shares: Float64[Floats, " cells"], n_ordered: int) -> ColumnBas
 
     The first vectors are those of cells without an order, all of polynomial order 1.
     They are followed by Legendre polynomials of the ranks of ordered cells, weighted by
-    the shares. Each is made orthogonal to those before.
+    the shares. Each is made orthogonal to those before, in the plain scalar product, in
+    which independent noise on the cells stays independent.
 
     Args:
         shares: Shares of the cells, or any numbers in their ratio.
         n_ordered: How many cells, the first ones, have an order.
+
+    Returns:
+        The basis, a vector in each column, and the polynomial order of each vector.
 
     Examples:
         >>> import numpy as np
@@ -751,6 +806,9 @@ def _weighted_legendre(
     weights: Float64[Floats, " cells"],
 ) -> Float64[Floats, "cells cells-1"]:
     """Computes Legendre polynomials of ranks from -1 to 1, times weights.
+
+    The rank of a cell is the middle of its interval, where cells follow each other on
+    [-1, 1] with lengths as their weights.
 
     Args:
         weights: Weights of cells in an order, positive.
