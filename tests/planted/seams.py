@@ -36,6 +36,7 @@ SEAMS = {
     "column_tables": "noisegate_papers.queries.hermite",
     "design": "noisegate.answers.design",
     "rounds": "noisegate.answers.rounds",
+    "question_tables": "noisegate.answers.questions.tables",
     "moments": "noisegate.queries.moments",
     "network_design": "noisegate_papers.training.graphical",
     "run_folder": "noisegate.app.runs.folder",

@@ -99,6 +99,20 @@ class Measurements:
             self._best_tables[key] = reduce(NoisyTable.combine, estimates)
         return self._best_tables[key]
 
+    def least_noisy(self, columns: Sequence[str]) -> NoisyTable:
+        """Returns the counts of some columns by the one table that says them best.
+
+        It has more noise than `best`. Verdicts on a fit rest on it, as their words were
+        chosen with its noise.
+
+        Raises:
+            LookupError: if no table holds all of the columns.
+        """
+        projections = [table.project(columns) for table in self.tables_of(columns)]
+        if not projections:
+            raise LookupError(f"{' and '.join(columns)} were not measured together.")
+        return min(projections, key=lambda table: float(table.variance.max()))
+
     @cached_property
     def total(self) -> NoisyNumber:
         """The number of records by everything that was released, or as it is known."""

@@ -262,7 +262,7 @@ def measured_moments(released: Measurements, fit: PairwiseFit) -> MeasuredMoment
         first, second = (column_of[name] for name in names)
         if not (rank_scores[first].size and rank_scores[second].size):
             continue
-        table = released.best(names)
+        table = released.least_noisy(names)
         modelled_shares = fit.marginal((first, second))
         for kind, scores in (
             (moments.by_rank, rank_scores),
