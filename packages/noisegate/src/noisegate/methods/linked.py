@@ -23,7 +23,7 @@ from noisegate.methods.registry import register
 from noisegate.models.checkpoint import FitSummary
 from noisegate.models.linked.fit import LinkAnswers, LinkDesign, LinkedFit
 from noisegate.models.linked.model import LinkedModel
-from noisegate.models.tables.descent import MixtureSettings
+from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema.linked.schema import LinkedSchema
@@ -76,8 +76,8 @@ class Linked(Method):
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.models.tables.descent.MixtureSettings`; they cannot change
-    the privacy."""
+    """Changes to `noisegate.models.tables.mixture_settings.MixtureSettings`; they
+    cannot change the privacy."""
     seed: Seed = 0
     """Seed for non-private randomness: the fit's first components and chains. Never of
     the private noise."""

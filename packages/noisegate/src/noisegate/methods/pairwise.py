@@ -1,4 +1,4 @@
-"""Pairwise embeddings: noisy counts of all pairs of columns, and a mixture that matches them.
+"""Pairwise embeddings: noisy counts of pairs of columns, and a mixture that matches.
 
 The vector of a record is the indicator of its cell in every pair of (binned) columns,
 in each class of the label: the second moment of its one-hot code. Three rounds in one
@@ -46,7 +46,7 @@ from noisegate.methods.second_moments import (
     moments_map,
     moments_query,
 )
-from noisegate.models.tables.descent import MixtureSettings
+from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.queries.contingency import check_groups
@@ -96,15 +96,17 @@ Triples = Annotated[
 @register("pairwise")
 @settings
 class Pairwise(Method):
-    """The default for tables: noisy counts of columns and pairs of columns, fitted by a mixture.
+    """The default for tables: noisy counts of columns and pairs, fitted by a mixture.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
         >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill"), Boolean(name="old")))
+        >>> age = Integer(name="age", lower=0, upper=99)
+        >>> schema = Schema((age, Boolean(name="ill"), Boolean(name="old")))
         >>> plan = Pairwise(cells=8).plan(schema, Budget(epsilon=1.0))
-        >>> {event.name: round(event.noise_multiplier, 2) for event in plan.events}
-        {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
+        >>> noise = {event.name: event.noise_multiplier for event in plan.events}
+        >>> {name: round(multiplier, 1) for name, multiplier in noise.items()}
+        {'fine': 16.8, 'coarse': 16.8, 'counts': 37.5, 'one-way': 8.4, 'pairs': 4.5}
     """
 
     needs_torch = False
@@ -113,11 +115,13 @@ class Pairwise(Method):
     rules_version = DESIGN
 
     cells: TwoOrMore | None = None
-    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns, and for fewer
-    where the histograms say that there are few records."""
+    """Cells of a numeric column, about; None for a number that follows from ε and the
+    number of columns, and for fewer where the histograms say that there are few
+    records."""
     pairs: Literal["auto", "all", "chosen", "none"] | Pairs = "auto"
-    """"all", "chosen" by a coarse noisy look, "none" for one-way tables only, a list of pairs of column names (a
-    workload), or "auto": all, and in tables of more than 40 columns chosen."""
+    """"all", "chosen" by a coarse noisy look, "none" for one-way tables only, a list of
+    pairs of column names (a workload), or "auto": all, and in tables of more than 40
+    columns chosen."""
     most_pairs: Count = 1000
     """How many pairs are chosen at most."""
     triples: Triples = ()
@@ -133,15 +137,19 @@ class Pairwise(Method):
     pairs_share: Relative = 0.7
     """Budget share of pairs and triples."""
     report_share: NoneOrMore = 0.0
-    """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
+    """Budget share of counts that the fit never sees, for scores that may be published;
+    0 for none."""
     moments_share: NoneOrMore = 0.0
-    """Budget share of second moments, from which `noisegate infer` answers with intervals; 0 for none."""
+    """Budget share of second moments, from which `noisegate infer` answers with
+    intervals; 0 for none."""
     moments: Names = ()
     """Columns that these are about; none stands for all."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.models.tables.descent.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.models.tables.mixture_settings.MixtureSettings`; they
+    cannot change the privacy."""
     seed: Seed = 0
-    """Seed for non-private randomness: the fit's first components. Never of the private noise."""
+    """Seed for non-private randomness: the fit's first components. Never of the private
+    noise."""
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
@@ -275,7 +283,7 @@ class Pairwise(Method):
         return forecast_of(fitting.design, release, records)
 
     def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
-        """Yields which associations the fit keeps, and which columns lie in one cell."""
+        """Yields which associations the fit keeps, and what lies in one cell."""
         from noisegate.models.tables.associations import fit_verdicts
 
         return fit_verdicts(fitting)

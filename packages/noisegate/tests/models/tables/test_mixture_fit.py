@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.shared.noisy_tables import numbered_domain, numbered_table
 
-from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import FAR, MixtureFit
+from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.models.tables.packed_tables import (
     column_basis,
     denoise_pairs,

@@ -39,8 +39,8 @@ from noisegate.models.checkpoint import FitState, under
 from noisegate.models.linked.chain import Cells, fit_chain
 from noisegate.models.linked.link_model import LinkModel, parent_cells
 from noisegate.models.mixture import Mixture
-from noisegate.models.tables.descent import MixtureSettings
 from noisegate.models.tables.mixture_fit import MixtureFit, mixture_of, within_cells
+from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.models.tables.packed_tables import (
     InitialMixture,
     PackedTables,

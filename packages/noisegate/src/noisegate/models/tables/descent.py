@@ -26,13 +26,13 @@ import numpy.typing as npt
 
 from noisegate.models.checkpoint import restore
 from noisegate.models.tables.distance import Components, Distance
+from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.models.tables.packed_tables import (
     InitialMixture,
     PackedTables,
     estimate_shares,
     orthonormal_scores,
 )
-from noisegate.settings import LearningRate, Settings, Steps, Whole, settings
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64
@@ -413,22 +413,6 @@ def _correlate(
     root = axes * np.sqrt(np.maximum(eigenvalues, _MIN_VARIANCE)) @ axes.T
     stds = np.sqrt(np.square(root).sum(axis=1))
     return np.asarray(root @ white_points / stds[:, None])
-
-
-@settings
-class MixtureSettings(Settings):
-    """How a mixture is fitted; see `noisegate.models.tables.mixture_fit`."""
-
-    renamed = {"spread": "init_std"}  # noqa: RUF012
-
-    components: Steps = 600
-    "Of all classes together."
-    steps: Whole = 250
-    "Optimiser steps; where these end far from the tables, there are as many again."
-    learning_rate: LearningRate = 0.3
-    "Of Adam, at first; a third and a ninth of it follow."
-    init_std: LearningRate = 0.3
-    "Standard deviation of the components' first logits about the one-way estimate."
 
 
 class Descent:

@@ -30,9 +30,10 @@ from noisegate.devices import one_thread
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
-from noisegate.models.tables.descent import MixtureSettings, Search
+from noisegate.models.tables.descent import Search
 from noisegate.models.tables.distance import Components
 from noisegate.models.tables.label_fit import MAX_CLASSES, LabelFit
+from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.models.tables.packed_tables import (
     PackedTables,
     denoise_pairs,
