@@ -61,20 +61,20 @@ class TableError:
     """What the noise does to tables of one kind; shares are of all records.
 
     Attributes:
-        tables: Number of tables that are measured, at most.
-        cells: Cells of a table, in the mean.
-        cell: Standard deviation of the noise on the share of one cell.
-        half: The same on the share that half of a table's cells hold together, which is
-            what a question of yes or no is off by.
-        variation: Expected total variation distance of a table from the true one,
+        table_count: Number of tables that are measured, at most.
+        mean_cells: Cells of a table, in the mean.
+        noise_on_cell: Standard deviation of the noise on the share of one cell.
+        noise_on_half: The same on the share that half of a table's cells hold together.
+            A question of yes or no sums about half of them, and is off by that much.
+        total_variation: Expected total variation distance of a table from the true one,
             before anything is denoised. Above 1 a table is more noise than records.
     """
 
-    tables: int
-    cells: float
-    cell: float
-    half: float
-    variation: float
+    table_count: int
+    mean_cells: float
+    noise_on_cell: float
+    noise_on_half: float
+    total_variation: float
 
 
 class QueryNoise(NamedTuple):
@@ -83,19 +83,21 @@ class QueryNoise(NamedTuple):
     Attributes:
         noise_std: Standard deviation of the noise on the query, whose vectors have norm
             1, over all of its tables.
-        table_count: How many tables share that norm; None for as many as a design has.
+        table_count: How many tables share that norm, as a plan states it: at most so
+            many, where pairs are yet to be chosen. None for those of the design, as of
+            a release, whose tables are known.
     """
 
     noise_std: float
     table_count: int | None
 
 
-def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
+def expected_error(plan: CalibratedPlan, records: float) -> dict[str, TableError]:
     """Computes what the noise does to one-way tables and to pairs.
 
     Args:
         plan: A plan of the pairwise method.
-        records: Number of records, as far as the public knows; at least 1.
+        records: Number of records, as far as the public knows; positive.
 
     Returns:
         The errors by the names of their queries; pairs only if they are measured.
@@ -105,7 +107,7 @@ def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
         >>> from noisegate.schema import Boolean
         >>> schema = Schema([Boolean(name=name) for name in "abcd"])
         >>> errors = expected_error(Pairwise().plan(schema, Budget(epsilon=1.0)), 1000)
-        >>> {name: round(error.half, 3) for name, error in errors.items()}
+        >>> {name: round(error.noise_on_half, 3) for name, error in errors.items()}
         {'one-way': 0.016, 'pairs': 0.015}
     """
     noise = {
@@ -154,15 +156,15 @@ def table_errors(
         ]
         errors[name] = _table_error(
             cell_counts,
-            query_noise.table_count or len(tables),
-            query_noise.noise_std,
-            records,
+            table_count=query_noise.table_count or len(tables),
+            noise_std=query_noise.noise_std,
+            records=records,
         )
     return errors
 
 
 def _table_error(
-    cell_counts: list[int], table_count: int, noise_std: float, records: float
+    cell_counts: list[int], *, table_count: int, noise_std: float, records: float
 ) -> TableError:
     """Computes what the noise does to tables of one query.
 
@@ -173,22 +175,25 @@ def _table_error(
     noise, is C s √(2 / π) / 2 in the mean. Both are means over the tables.
 
     Args:
-        cell_counts: Number of cells of each table.
-        table_count: Number of tables that share the norm of the query.
+        cell_counts: Number of cells C of each table that may be measured.
+        table_count: Number T of tables that share the norm of the query. It is less
+            than there are tables if only some of them will be chosen.
         noise_std: Standard deviation σ of the noise on a query of norm 1.
-        records: Number of records.
+        records: Number n of records, positive.
     """
-    cell = noise_std * math.sqrt(table_count) / records
+    noise_on_cell = noise_std * math.sqrt(table_count) / records
     mean_cells = sum(cell_counts) / len(cell_counts)
-    roots_of_half = sum(math.sqrt(cells / 2) for cells in cell_counts)
+    mean_root_of_half = sum(math.sqrt(cells / 2) for cells in cell_counts) / len(
+        cell_counts
+    )
     # The mean of |z| is √(2/π) for a standard normal z.
-    mean_deviation = math.sqrt(2 / math.pi)
+    mean_deviation = noise_on_cell * math.sqrt(2 / math.pi)
     return TableError(
-        tables=table_count,
-        cells=mean_cells,
-        cell=cell,
-        half=cell * roots_of_half / len(cell_counts),
-        variation=cell * sum(cell_counts) / len(cell_counts) * mean_deviation / 2,
+        table_count=table_count,
+        mean_cells=mean_cells,
+        noise_on_cell=noise_on_cell,
+        noise_on_half=noise_on_cell * mean_root_of_half,
+        total_variation=mean_cells * mean_deviation / 2,
     )
 
 
@@ -300,13 +305,13 @@ class Forecast:
 def forecast(plan: CalibratedPlan, records: float) -> Forecast:
     """Forecasts a plan of the pairwise method for a number of records.
 
-    The noise on single columns is computed for one record, and divided by the number of
-    records: so the number may be fractional. Pairs that the plan names but would not
-    measure among so few records are counted as planned, not as measured.
+    Pairs that the plan names but would not measure among so few records are counted as
+    planned, not as measured.
 
     Args:
         plan: A calibrated plan of the method, with its design.
-        records: Number of records.
+        records: Number of records, positive; it may be fractional, as what
+            `Forecast.records_for` computes.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
@@ -329,11 +334,11 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
         pairs, _ = design.affordable_pairs(records, design.pairs, noise_std[PAIRS])
         measured_pairs = len(pairs)
         planned_pairs = len(design.pairs)
-    errors = expected_error(plan, 1)
+    errors = expected_error(plan, records)
     measures_pairs = PAIRS in errors
     return Forecast(
         records=records,
-        noise=errors[SINGLES].half / records,
+        noise=errors[SINGLES].noise_on_half,
         columns=len(design.columns),
         paired=measures_pairs,
         measured_pairs=measured_pairs,
@@ -345,19 +350,22 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
 def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
     """Forecasts what a fit of a release will give.
 
+    It starts from the noise on single columns, before the fit denoises them. A release
+    has its pairs already, so that none are planned that it does not have.
+
     Args:
         design: The queries of the release.
         release: The noisy answers.
-        records: Number of records, public or as the release says it.
+        records: Number of records, public or as the release says it; positive.
     """
     noise = {
         name: QueryNoise(noise_std, table_count=None)
         for name, noise_std in release.noise_std.items()
     }
-    errors = table_errors(design, noise, 1)
+    errors = table_errors(design, noise, records)
     return Forecast(
         records=records,
-        noise=errors[SINGLES].half / records,
+        noise=errors[SINGLES].noise_on_half,
         columns=len(design.columns),
         paired=PAIRS in errors,
     )
@@ -400,19 +408,13 @@ def verdict_of_plan(
         The verdict, with what would lead to a better one; None where the method has no
         forecast.
     """
+    # Without a number, any will do: how many records each word takes is the same.
     expected = method.forecast(schema, budget, records or 1)
     if expected is None:
         return None
     needed = {word: rounded_up(count) for word, count in expected.records_for().items()}
     if records is None:
-        listing = ", ".join(f"{word} from {count:,}" for word, count in needed.items())
-        reason = (
-            f"at epsilon={budget.epsilon:g} it depends on the number of records: "
-            f"{listing}; noise with fewer"
-        )
-        return Verdict(
-            word=None, source="plan", reasons=(reason,), figures={"records_for": needed}
-        )
+        return _verdict_without_records(needed, budget.epsilon)
     if isinstance(schema, Schema):
         cures = _cures(_Search(method, schema, budget, expected))
     else:
@@ -420,6 +422,23 @@ def verdict_of_plan(
         cures = _more_records(expected)
     verdict = _verdict_of_forecast(expected, budget.epsilon, "plan", cures)
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
+
+
+def _verdict_without_records(needed: Mapping[Word, int], epsilon: float) -> Verdict:
+    """Says how many records each word takes, where nobody knows how many there are.
+
+    Args:
+        needed: The least number of records for each word that can be reached.
+        epsilon: ε of the plan.
+    """
+    listing = ", ".join(f"{word} from {count:,}" for word, count in needed.items())
+    reason = (
+        f"at epsilon={epsilon:g} it depends on the number of records: "
+        f"{listing}; noise with fewer"
+    )
+    return Verdict(
+        word=None, source="plan", reasons=(reason,), figures={"records_for": needed}
+    )
 
 
 def verdict_of_fit(

@@ -218,25 +218,17 @@ class Linked(Method):
         return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
 
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
-        """Returns the `LinkedModel` that a fit has reached.
+        """Returns the `LinkedModel` that a fit has reached, with verdicts on it.
 
-        A unit is one record of the root table with all that belongs to it: its rows in
-        the other tables, at any depth. What the fit keeps is judged by the number of
-        units, as all noise is relative to that. It is read from the first link: links
-        are in the order of the tables, so that its parents are the root records, and
-        the rows of a unit have the weight 1 there together. In later links units
-        without rows would be missing.
+        What the fit keeps of the release is judged by the number of units, as all noise
+        is relative to that. Rules that the schema states between columns have a verdict
+        of their own, which the model adds.
 
         Args:
             release: A release of this method.
             fitting: Its fit, which has ended.
         """
-        first_answers = fitting.links[0].design.answers(release)
-        # Noise may have made the number small or negative: it counts as at least one
-        # standard deviation of its noise.
-        unit_count = max(
-            float(first_answers.values[COUNTS].sum()), first_answers.noise_std[COUNTS]
-        )
+        unit_count = _noisy_unit_count(fitting.links[0].design.answers(release))
         summary = FitSummary(
             step=fitting.step,
             steps=fitting.steps,
@@ -251,6 +243,26 @@ class Linked(Method):
 def _noise_std(plan: CalibratedPlan) -> dict[str, float]:
     """Returns the standard deviation of the noise on each query, by its name."""
     return {release.query.name: release.noise_std_natural for release in plan.releases}
+
+
+def _noisy_unit_count(first_link: Answered) -> float:
+    """Returns about how many units a release has.
+
+    A unit is one record of the root table with all that belongs to it: its rows in the
+    other tables, at any depth. Links are in the order of the tables, so that the
+    parents of the first one are the root records. There the rows of a unit have the
+    weight 1 together, and the counts of all classes sum to the number of units; in
+    later links, units without rows would be missing.
+
+    Args:
+        first_link: The answers on the first link.
+
+    Returns:
+        The sum of the counts, at least the standard deviation of the noise on one of
+        them: noise may have made the sum small or negative.
+    """
+    total = float(first_link.values[COUNTS].sum())
+    return max(total, first_link.noise_std[COUNTS])
 
 
 def _forecast_of_link(

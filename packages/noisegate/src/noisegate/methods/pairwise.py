@@ -431,15 +431,31 @@ class Pairwise(Method):
         values: Values,
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
-        """Returns the cells, pairs and ranges that answers decide, as JSON values.
+        """Returns what the answers before the last round decide, as JSON values.
+
+        It is what the last round asks about: the cuts of cells ("cuts" of each numeric
+        column, and "coarse" ones for the screening), the "pairs" to measure, and
+        "yielded", the part of their budget that goes to single columns instead; see
+        `Rounds.decisions`. If second moments are asked for, "ranges" has the range of
+        each number in them.
 
         A design that has them as `decided` asks other records about the same cells and
-        pairs. The arguments are those of `next_round`; all rounds before the last one
-        must be answered.
+        pairs, as each period of a stream does.
+
+        Args:
+            schema: Public schema of the records.
+            plan: The calibrated plan, with the design.
+            values: Noisy answers by query, those of all rounds but the last at least.
+            noise_std: Standard deviation of the noise on every query of the plan,
+                answered or not.
+
+        Raises:
+            KeyError: if an answer is missing that something is decided from.
         """
         rounds = Rounds(plan.design, AnswersSoFar(values, noise_std))
         decisions = rounds.decisions()
-        if MOMENTS in noise_std:
+        asks_for_moments = MOMENTS in noise_std
+        if asks_for_moments:
             columns = self.moments_columns(schema.layout)
             decisions["ranges"] = moment_ranges(rounds, columns)
         return decisions

@@ -63,6 +63,8 @@ def test_the_noise_of_a_release_is_as_large_as_forecast():
             )
     for name, errors in found.items():
         variation, half = np.asarray(errors).T
-        assert variation.mean() == pytest.approx(expected[name].variation, rel=0.1)
+        assert variation.mean() == pytest.approx(
+            expected[name].total_variation, rel=0.1
+        )
         # 60 draws of a standard deviation, off by a tenth of itself; four of these.
-        assert half.std() == pytest.approx(expected[name].half, rel=0.4)
+        assert half.std() == pytest.approx(expected[name].noise_on_half, rel=0.4)

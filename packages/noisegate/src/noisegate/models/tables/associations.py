@@ -371,6 +371,80 @@ def _shared_strength(pair: PairMoments, strength: float) -> float:
     return float(part * strength - 2 * part * (1 - part) * pair.variance.mean())
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Regressions:
+    """The regressions of each score on all others, for given moments of scores.
+
+    All are done at once, each in a column of a matrix. With P the inverse of the
+    moments C and t the score that is explained, the target, ::
+
+        a = P_·t / P_tt         r = 1 / P_tt         G = P - a P_t·
+
+    are the coefficients, the variance that the regression leaves, and the inverse of C
+    without the row and the column of the target.
+
+    Attributes:
+        inverse: P, symmetric.
+        coefficients: a, in the column of its target: 1 for the target itself, and the
+            coefficients of the others negated.
+    """
+
+    inverse: Float64[Floats, "scores scores"]
+    coefficients: Float64[Floats, "scores scores"]
+
+    @classmethod
+    def of_moments(cls, moments: Float64[Floats, "scores scores"]) -> _Regressions:
+        """Computes the regressions, with `_RIDGE` so that no scores are collinear."""
+        ridge = _RIDGE * np.eye(len(moments))
+        inverse = np.asarray(np.linalg.inv(moments + ridge), dtype=np.float64)
+        return cls(inverse=inverse, coefficients=inverse / inverse.diagonal())
+
+    def solve(
+        self, right_sides: Float64[Floats, "scores scores"]
+    ) -> Float64[Floats, "scores scores"]:
+        """Computes G y for the right side y of each target.
+
+        With y_t taken as 0, G y = P y - a (P y)_t.
+        """
+        products = self.inverse @ _without_targets(right_sides)
+        return products - self.coefficients * products.diagonal()
+
+    def solved_variance(
+        self, variance: Float64[Floats, "scores scores"]
+    ) -> Float64[Floats, "scores scores"]:
+        """Computes the variance of G y, if the elements of y have independent noise.
+
+        With v the variances of y, and v_t taken as 0, that of the element i is ::
+
+            Σ_j (P_ij - a_i P_tj)² v_j
+                = Σ_j P_ij² v_j  -  2 a_i Σ_j P_ij P_tj v_j  +  a_i² Σ_j P_tj² v_j
+        """
+        others = _without_targets(variance)
+        of_products = self.inverse**2 @ others
+        covariance_with_target = self.inverse @ (self.inverse * others)
+        return np.asarray(
+            of_products
+            - 2 * self.coefficients * covariance_with_target
+            + self.coefficients**2 * of_products.diagonal()
+        )
+
+    def sampling_variance(self, n_records: float) -> Float64[Floats, "scores scores"]:
+        """Computes the variance G_ii r / n of each coefficient over samples.
+
+        As P_ti = a_i P_tt, it is (P_ii / P_tt - a_i²) / n.
+        """
+        diagonal = self.inverse.diagonal()
+        ratios = diagonal[:, None] / diagonal
+        return np.maximum(ratios - self.coefficients**2, 0.0) / n_records
+
+
+def _without_targets(
+    values: Float64[Floats, "scores scores"],
+) -> Float64[Floats, "scores scores"]:
+    """Returns values with 0 for the target of each column."""
+    return values * (1 - np.eye(len(values)))
+
+
 def coefficients_kept(
     released: Float64[Floats, "scores scores"],
     modelled: Float64[Floats, "scores scores"],
@@ -380,20 +454,17 @@ def coefficients_kept(
 ) -> float | None:
     """Estimates the part of regression coefficients that the model keeps.
 
-    It is one less their mean relative error, of at most 1 each. With the moments of
-    scores that the model has, C, and those of the release, R, whose noise has the
-    variances V, let a be a regression in the model: 1 for its target, and the other
-    coefficients negated. One Newton step to the release is G (R - C) a, with the
-    variances G² V a², where G is the inverse of C without the target and squares are
-    element by element. Model and release share their noise: so the larger of the step
-    and of its noise is how far the model's coefficients are from the truth. Sampling
-    of n records adds G_ii r / n to the square of it, with r the variance that the
-    regression leaves.
+    It is 1 less the mean of their relative errors, each of 1 at most. Let a be a
+    regression in the model, with moments C of scores. The release has moments R, with
+    independent noise of variances V. One step of Newton's method towards the regression
+    in the release is G (R - C) a, in the terms of `_Regressions`, and its noise has the
+    variance that V a² gives it, squares element by element. That R is symmetric, so
+    that two elements of (R - C) a may share noise, is left out.
 
-    All targets are done at once, in the columns of one matrix. With P the inverse of C
-    and t the target ::
-
-        a = P_·t / P_tt         r = 1 / P_tt         G = P - a P_t·
+    The model was fitted to the noise too. So the step does not show what of it the
+    model took over, and a small step may be luck: the error of a coefficient is taken
+    as the larger of the step and its noise. That of sampling is independent, and its
+    variance is added.
 
     Args:
         released: Moments of scores in the release, symmetric.
@@ -412,36 +483,22 @@ def coefficients_kept(
         >>> no_noise = np.zeros((2, 2))
         >>> round(coefficients_kept(modelled, modelled, no_noise, [0], 1e6), 2)
         1.0
+
+        Noise of the standard deviation √0.1 is nearly as large as the coefficient, 0.4:
+
         >>> noise = np.full((2, 2), 0.1)
         >>> round(coefficients_kept(modelled, modelled, noise, [0], 1e6), 2)
         0.42
         >>> independent = np.eye(2)
         >>> coefficients_kept(independent, independent, no_noise, [0], 1e6)
     """
-    identity = np.eye(len(modelled))
-    inverse = np.linalg.inv(modelled + _RIDGE * identity)
-    diagonal = inverse.diagonal().copy()
-    # A column for each regression: 1 for its target, and the other coefficients
-    # negated.
-    regressions = inverse / diagonal
-    is_other = 1 - identity
-    # P times the right side first, and then without the target: G y = P y - a (P y)_t.
-    unprojected_step = inverse @ (is_other * ((released - modelled) @ regressions))
-    step = unprojected_step - regressions * unprojected_step.diagonal()
-    score_variance = is_other * (variance @ regressions**2)
-    unprojected_variance = inverse**2 @ score_variance
-    step_variance = (
-        unprojected_variance
-        - 2 * regressions * (inverse @ (inverse * score_variance))
-        + regressions**2 * unprojected_variance.diagonal()
-    )
-    sampling_variance = (
-        np.maximum(inverse.diagonal()[:, None] / diagonal - regressions**2, 0.0)
-        / n_records
-    )
-    squared_errors = np.maximum(step**2, step_variance) + sampling_variance
+    regressions = _Regressions.of_moments(modelled)
+    step = regressions.solve((released - modelled) @ regressions.coefficients)
+    step_variance = regressions.solved_variance(variance @ regressions.coefficients**2)
+    squared_errors = np.maximum(step**2, step_variance)
+    squared_errors += regressions.sampling_variance(n_records)
     errors = np.sqrt(squared_errors)[:, targets]
-    sizes = np.abs((is_other * regressions)[:, targets])
+    sizes = np.abs(_without_targets(regressions.coefficients)[:, targets])
     is_large = sizes >= _MIN_COEFFICIENT
     if not is_large.any():
         return None
@@ -449,19 +506,20 @@ def coefficients_kept(
 
 
 def _mean_part_kept(ratios: Float64[Floats, " coefficients"]) -> float:
-    """Computes 1 less the mean of min(|e| / b, 1) for normal errors e.
+    """Computes 1 less the mean relative error of coefficients, each of 1 at most.
 
-    With r the ratio of b to the standard deviation of e, the mean of |e| / b over
-    errors below b is √(2 / π) (1 - exp(-r² / 2)) / r, and the probability of larger
-    ones, which count as 1, is erfc(r / √2).
+    The error e of a coefficient of size b is normal, of mean 0, and r is the ratio of b
+    to its standard deviation. The mean of min(|e| / b, 1) is that of |e| / b over
+    errors below b, √(2 / π) (1 - exp(-r² / 2)) / r, and the probability of larger ones,
+    which count as 1, erfc(r / √2).
 
     Args:
         ratios: The ratio r of each coefficient, positive.
     """
-    above_one = np.array([math.erfc(ratio) for ratio in ratios / math.sqrt(2)])
-    below_one = math.sqrt(2 / math.pi) * (1 - np.exp(-(ratios**2) / 2)) / ratios
-    lost = below_one + above_one
-    return float(1 - lost.mean())
+    from_small_errors = math.sqrt(2 / math.pi) * (1 - np.exp(-(ratios**2) / 2)) / ratios
+    from_large_errors = np.array([math.erfc(ratio) for ratio in ratios / math.sqrt(2)])
+    relative_errors = from_small_errors + from_large_errors
+    return float(1 - relative_errors.mean())
 
 
 def fit_verdicts(fit: PairwiseFit) -> Iterator[Verdict]:
@@ -476,7 +534,7 @@ def fit_verdicts(fit: PairwiseFit) -> Iterator[Verdict]:
         verdict = _verdict_on_associations(fit, associations)
         yield verdict
         if "associations_kept" in verdict.figures:
-            yield from _verdict_on_regressions(fit, moments.by_rank, moments.by_value)
+            yield from _verdict_on_regressions(fit, moments)
         yield from _verdict_on_close_columns(fit, moments.by_value)
     for cell in fit.unresolved_cells():
         yield _verdict_on_cell(cell)
@@ -494,27 +552,32 @@ def _verdict_on_cell(cell: UnresolvedCell) -> Verdict:
 
 
 def _verdict_on_regressions(
-    fit: PairwiseFit, *moments_by_kind: Sequence[PairMoments]
+    fit: PairwiseFit, moments: MeasuredMoments
 ) -> Iterator[Verdict]:
-    """Yields what is expected of the coefficients of regressions of numbers.
+    """Yields what is expected of the coefficients of regressions of numbers, if known.
 
-    Nothing is if not all pairs are measured, or scores are too many.
+    Coefficients are expected twice, of regressions by rank and by value, and the
+    smaller part counts: an analyst runs them by value, and values that lie in two far
+    groups look well kept by rank while little of their variance within a group is.
+
+    A regression needs the moments of all pairs. By rank and by value, the pairs are the
+    same and only the scores differ: so both are known or neither is. Regressions on
+    more than `_MAX_SCORES` scores are not expected either.
 
     Args:
         fit: The fit.
-        moments_by_kind: Moments by ranks and by values, of which those count that keep
-            less: groups far apart leave little of a number's variance to the others.
+        moments: Moments of the pairs that are measured.
     """
-    parts_kept: list[float] = []
-    for moments in moments_by_kind:
-        n_scores = _scores_of_columns(fit, moments)
-        n_columns = sum(map(bool, n_scores))
-        is_complete = len(moments) >= math.comb(n_columns, 2)
-        if not is_complete or sum(n_scores) > _MAX_SCORES:
-            return
-        part_kept = _coefficients_kept(fit, moments, n_scores)
-        if part_kept is not None:
-            parts_kept.append(part_kept)
+    n_scores = _scores_of_columns(fit, moments.by_rank)
+    n_columns = np.count_nonzero(n_scores)
+    is_complete = len(moments.by_rank) >= math.comb(n_columns, 2)
+    if not is_complete or sum(n_scores) > _MAX_SCORES:
+        return
+    by_kind = [
+        _coefficients_kept(fit, pairs, n_scores)
+        for pairs in (moments.by_rank, moments.by_value)
+    ]
+    parts_kept = [part for part in by_kind if part is not None]
     if parts_kept:
         yield of_coefficients(min(parts_kept), "fit", doubt=_COEFFICIENT_DOUBT)
 

@@ -280,13 +280,17 @@ def _copula_components(
     """Computes components that are spread as the pairs of one class are correlated.
 
     Each component is a kernel about a point, whose coordinates are the scores of all
-    columns. The points have the correlations R, to begin with those of the release, C.
-    A kernel spreads a component over several cells, so that the mean scores of the
-    components have smaller covariances, S. R is raised by what they lack, to R + C - S,
-    in `_CORRELATION_ROUNDS` rounds, but never where C is 0.
+    columns, which have variance 1 in the class. The points have the correlations R, to
+    begin with those of the release, C. A kernel spreads a component over several cells,
+    so that the mean scores of the components have smaller covariances, S, on the same
+    scale. R is raised by what they lack, to R + C - S, but never where C is 0. That is
+    done in `_CORRELATION_ROUNDS` rounds, which need not converge: it is a start, from
+    which `Descent` goes on. R may come to have negative eigenvalues, which `_correlate`
+    raises.
 
     With fewer components than cells, which cannot be near all of them, every component
-    has the shares of the class.
+    has the shares of the class. Otherwise they are more than the scores, of which each
+    column has fewer than cells, so that points without correlations exist.
 
     Args:
         tables: Packed tables.

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MIXTURE_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 1.0)
-"""The weights κ that are tried, ascending."""
+"""The weights κ that are tried, ascending. The first is 0: effects alone."""
 UNCLEAR_WEIGHT = 0.1
 """The smallest κ where no effect on the label stands out of the judge's noise."""
 MAX_CLASSES = 64
@@ -607,8 +607,12 @@ class LabelFit:
 
         It is the smallest weight that leaves hardly more excess (`pair_excess`) than
         the best one, judged by tables that the trial has not seen. Weights are tried in
-        ascending order until the excess is as small as chance leaves it: no larger one
-        could be chosen then. If the chosen weight is not clearly closer to the judge's
+        ascending order, until one leaves so little that it would be chosen even if a
+        larger one left nothing.
+
+        Excess leaves out what pairs are off by chance, which tells weights apart. That
+        the judge sees any effect at all is told by the sum of all distances, of which
+        the noise is known: if the chosen weight is not clearly closer to the judge's
         tables than constant probabilities are, it is raised to `UNCLEAR_WEIGHT`.
 
         Args:
@@ -631,11 +635,12 @@ class LabelFit:
         of_constant = pair_excess(judge_of_columns, one_hot, constant_shares)
         chance = math.sqrt(_CHANCE_VARIANCE * judge_of_columns.n_joint_cells)
 
-        # Takes time, and is not needed if a weight of 0 is good enough.
+        # Takes time, and is not needed if a weight of 0, which comes first, is chosen.
         @cache
         def log_odds() -> Float64[Array, "records classes"]:
             return log_ratios(mixture.log_joint(cells, self._column))
 
+        allowed_at_best = _allowed_excess(0.0, of_constant, chance)
         results: list[PairExcess] = []
         for weight in MIXTURE_WEIGHTS:
             offset = weight * log_odds() if weight else np.zeros_like(constant_shares)
@@ -643,8 +648,7 @@ class LabelFit:
             fit = self._effects_fit(trial, columns, records)
             probabilities = fit.run().probabilities(records)
             results.append(pair_excess(judge_of_columns, one_hot, probabilities))
-            # No larger weight can leave so little that this one leaves too much.
-            if results[-1].excess <= _EXCESS_LEFT * of_constant.excess + chance:
+            if results[-1].excess <= allowed_at_best:
                 break
         weight_index = _smallest_good_index(results, of_constant, chance)
         weight = MIXTURE_WEIGHTS[weight_index]
@@ -706,13 +710,26 @@ class LabelFit:
         return mixture.cells(records)
 
 
+def _allowed_excess(smallest: float, of_constant: PairExcess, chance: float) -> float:
+    """Computes how much excess a weight may leave to be chosen.
+
+    With e the smallest excess of any weight and c that of constant probabilities, it is
+    e + `_EXCESS_LEFT` (c - e) + chance. It grows with e: so a weight that would be
+    chosen with e = 0 is chosen whatever larger weights leave.
+
+    Args:
+        smallest: The smallest excess e of any weight.
+        of_constant: Excess of probabilities that are the same for all records.
+        chance: What an excess may be by chance.
+    """
+    explained = max(of_constant.excess - smallest, 0.0)
+    return smallest + _EXCESS_LEFT * explained + chance
+
+
 def _smallest_good_index(
     results: Sequence[PairExcess], of_constant: PairExcess, chance: float
 ) -> int:
     """Returns the index of the first weight that leaves hardly more than the best one.
-
-    With e the smallest excess of any weight and c that of constant probabilities, a
-    weight may leave e + `_EXCESS_LEFT` (c - e) + chance.
 
     Args:
         results: Excess of each weight that was tried, ascending.
@@ -720,8 +737,7 @@ def _smallest_good_index(
         chance: What an excess may be by chance.
     """
     smallest = min(result.excess for result in results)
-    explained = max(of_constant.excess - smallest, 0.0)
-    allowed = smallest + _EXCESS_LEFT * explained + chance
+    allowed = _allowed_excess(smallest, of_constant, chance)
     return next(
         index for index, result in enumerate(results) if result.excess <= allowed
     )

@@ -680,10 +680,13 @@ def _shrinkage_factors(
     """Estimates by which factor the coefficients of each pair are to be multiplied.
 
     With a signal of variance τ² and noise of variance 1, the best linear estimate of a
-    coefficient is τ² / (1 + τ²) times its noisy value. In each pair, every group has a
-    τ² of its own, which is not known: its factor is the posterior mean of τ² / (1 + τ²)
-    over `_SIGNAL_VARIANCES`. The probabilities of these variances before a pair is seen
-    are estimated for the groups of the same number in all pairs.
+    coefficient is τ² / (1 + τ²) times its noisy value. The coefficients of a pair are
+    in groups, each of products of one polynomial order (`_pair_coefficients`), which
+    are about as large as each other. In each pair, every group has a τ² of its own,
+    which is not known: its factor is the posterior mean of τ² / (1 + τ²) over
+    `_SIGNAL_VARIANCES`. The probabilities of these variances before a pair is seen are
+    estimated from the groups of the same number in all pairs. A pair that has none of
+    some number has a group of size 0 there, whose factor nobody reads.
 
     Args:
         pairs: Coefficients of each pair in units of their noise, and their groups.
@@ -693,29 +696,24 @@ def _shrinkage_factors(
     """
     if not pairs:
         return []
-    numbers, group_index = np.unique(
-        np.concatenate([pair.groups.ravel() for pair in pairs]), return_inverse=True
-    )
+    numbers = np.unique(np.concatenate([pair.groups.ravel() for pair in pairs]))
     n_groups = len(numbers)
-    ends = np.cumsum([pair.groups.size for pair in pairs])
-    group_index_of_pairs = np.split(group_index, ends[:-1])
-    # Of each group in each pair, (pairs, groups).
+    # Of each pair, the index of the group of each coefficient.
+    groups_of_coefficients = [np.searchsorted(numbers, pair.groups) for pair in pairs]
     sums_of_squares = np.empty((len(pairs), n_groups))
     sizes = np.empty((len(pairs), n_groups))
-    for pair_index, (pair, index) in enumerate(
-        zip(pairs, group_index_of_pairs, strict=True)
-    ):
+    for pair_index, pair in enumerate(pairs):
+        groups = groups_of_coefficients[pair_index].ravel()
         squares = pair.coefficients.ravel() ** 2
-        sums_of_squares[pair_index] = np.bincount(index, squares, n_groups)
-        sizes[pair_index] = np.bincount(index, minlength=n_groups)
+        sums_of_squares[pair_index] = np.bincount(groups, squares, n_groups)
+        sizes[pair_index] = np.bincount(groups, minlength=n_groups)
 
+    # (pairs, groups, signal variances)
     posterior = _posterior_of_signals(sums_of_squares, sizes)
     factors = posterior @ (_SIGNAL_VARIANCES / (1 + _SIGNAL_VARIANCES))
     return [
-        pair_factors[index].reshape(pair.groups.shape)
-        for pair_factors, index, pair in zip(
-            factors, group_index_of_pairs, pairs, strict=True
-        )
+        pair_factors[groups]
+        for pair_factors, groups in zip(factors, groups_of_coefficients, strict=True)
     ]
 
 
