@@ -562,10 +562,10 @@ def _weighted_scores(tables: PackedTables) -> Float32[Array, "D scores"]:
         n_column_cells = column_slice.stop - column_slice.start
         if n_ordered > 1 or n_column_cells == 2:
             column_shares = shares[column_slice] / shares[column_slice].sum()
-            # With an order alone, and with two cells, there is one score. A column that
-            # has further cells beside its order, such as missing values, has one for
-            # each of them behind that of the order: the last of these is taken.
-            column_scores = orthonormal_scores(column_shares, n_ordered)[:, -1]
+            # The first score is that of the order, or of two cells. Those behind it,
+            # of cells beside the order such as missing values, say nothing of how the
+            # numbers are correlated.
+            column_scores = orthonormal_scores(column_shares, n_ordered)[:, 0]
             length = np.sqrt(np.square(column_scores).sum())
             score = np.zeros(n_cells, dtype=np.float32)
             score[column_slice] = column_scores * _SCORE_WEIGHT**0.25 / length
