@@ -11,10 +11,10 @@ from tests.shared.sums import check_tables, same_tables
 from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
 from noisegate.answers.domain import domain_of
 from noisegate.answers.rounds import AnswersSoFar, Rounds
-from noisegate.errors import OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine
-from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.privacy.plan import Budget
 from noisegate.schema import (
     Boolean,
@@ -406,3 +406,18 @@ def test_a_release_of_the_version_that_gave_pairs_more_of_the_budget_is_read_by_
     }
     bins = Rounds(then, release).bins
     assert Pairwise().fitting(release).tables.sizes == tuple(one.size for one in bins)
+
+
+def test_a_release_of_rules_that_are_not_known_yet_is_refused():
+    method = Pairwise()
+    release = method.query(
+        Gate(
+            frame(400, "two classes"),
+            schema=pairwise_drowned_schema("two classes"),
+            epsilon=1.0,
+        )
+    )
+    public = {**release.certificate.public, "design": DESIGN + 1}
+    newer = replace(release, certificate=replace(release.certificate, public=public))
+    with pytest.raises(ModelError, match="newer"):
+        method.fitting(newer)

@@ -350,8 +350,10 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
 def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
     """Forecasts what a fit of a release will give.
 
-    It starts from the noise on single columns, before the fit denoises them. A release
-    has its pairs already, so that none are planned that it does not have.
+    Like that of a plan, it starts from the noise on single columns, of which the curves
+    of error of columns and of pairs are functions. All pairs that the design has are
+    measured in the release: none is planned that will not be, so that the numbers of
+    both are left at 0. What regressions lose is judged by the fit itself.
 
     Args:
         design: The queries of the release.
@@ -597,7 +599,11 @@ def _verdict_of_forecast(
 
 
 def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
-    """Yields the reasons for the word of a forecast, the figures first."""
+    """Yields the reasons for the verdict that a forecast comes to, `Forecast.word`.
+
+    The expected errors come first, then what is not measured, and then that regressions
+    lower a word which the errors of pairs alone would call good.
+    """
     errors = f"{in_percent(expected.singles)} per column"
     if expected.paired:
         errors += f" and {in_percent(expected.pairs)} per pair of columns"
@@ -608,6 +614,8 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
     if not expected.paired and expected.columns > 1:
         yield "no pairs of columns are measured: synthetic columns are independent"
     if expected.measured_pairs < expected.planned_pairs:
+        # Of too many pairs, those with the label are kept if that helps: see
+        # `Design.affordable_pairs`.
         which = "only those with the label" if expected.measured_pairs else "none"
         yield (
             f"of {expected.planned_pairs:,} pairs of columns {which} would be "
@@ -618,7 +626,10 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
             "interactions of three columns are kept only with a label of classes, or "
             "in `triples`"
         )
-    if expected.word == "usable" and word_of_misplaced(expected.pairs) == "good":
+    is_lowered_by_regressions = (
+        expected.word == "usable" and word_of_misplaced(expected.pairs) == "good"
+    )
+    if is_lowered_by_regressions:
         yield (
             "regressions of numbers on all other columns may keep less than 80% of "
             "their coefficients"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -35,7 +35,7 @@ from noisegate.answers.measurements import Measurements
 from noisegate.answers.reading import public_total, read_moments
 from noisegate.answers.rounds import AnswersSoFar, Rounds, Values, read_tables
 from noisegate.devices import check_device
-from noisegate.errors import OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.methods.forecast import Forecast, forecast, forecast_of
 from noisegate.methods.held_out import HELD_OUT, held_out_map, held_out_query
 from noisegate.methods.method import Method
@@ -76,6 +76,38 @@ WIDE = 40
 DESIGN = 6
 """Version of the rules by which cells and tables follow from settings and released
 histograms; 1 is not stated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rules:
+    """What one version of the rules asks; the attributes of `Design` say more.
+
+    Attributes:
+        uses_total: Whether histograms are read in the light of the number of records.
+        gives_up_pairs: Whether pairs that the noise would drown may be given up.
+        aims_at_clear_cells: Whether fewer cells are cut where they would be noise.
+        graded: Whether fine cells are finer near zero.
+        keeps_noisy_pairs: Whether pairs are measured with more noise before that.
+    """
+
+    uses_total: bool = True
+    gives_up_pairs: bool = True
+    aims_at_clear_cells: bool = True
+    graded: bool = True
+    keeps_noisy_pairs: bool = False
+
+
+# Releases of all versions are read for ever: none of these may change.
+_RULES = {
+    1: _Rules(
+        uses_total=False, gives_up_pairs=False, aims_at_clear_cells=False, graded=False
+    ),
+    2: _Rules(aims_at_clear_cells=False, graded=False),
+    3: _Rules(graded=False),
+    4: _Rules(),
+    5: _Rules(keeps_noisy_pairs=True),
+    6: _Rules(),  # as 4 again
+}
 
 # Standard deviations of its noise that a cell of a pair shall hold in the mean.
 _CLARITY = 2.0
@@ -154,7 +186,7 @@ class Pairwise(Method):
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
     ) -> Design:
-        """Returns what is asked about a table.
+        """Returns what is asked about a table, by the settings and a version of rules.
 
         Args:
             schema: Public knowledge about the records.
@@ -164,7 +196,16 @@ class Pairwise(Method):
 
         Raises:
             OptionError: if a column that the settings name is not in the schema.
+            ModelError: if the version is not known.
         """
+        if version not in _RULES:
+            raise ModelError(
+                f"the release states version {version!r} of the rules of its tables, "
+                f"and this noisegate knows 1 to {DESIGN}: read it with a newer one."
+            )
+        rules = _RULES[version]
+        # Pairs of the user's own choice are not given up.
+        chooses_itself = self.pairs == "auto" and not self.triples
         layout = schema.layout
         n_columns = len(layout.numeric) + len(layout.coded)
         design = Design(
@@ -173,13 +214,15 @@ class Pairwise(Method):
             screens_pairs=False,
             max_pairs=self.most_pairs,
             pairs=(),
-            uses_total=version > 1,
-            gives_up_pairs=version > 1 and self.pairs == "auto" and not self.triples,
-            clarity=_CLARITY if version > 2 and self.cells is None else None,
-            graded=version > 3,
-            keeps_noisy_pairs=version == 5,
+            uses_total=rules.uses_total,
+            gives_up_pairs=rules.gives_up_pairs and chooses_itself,
+            clarity=(
+                _CLARITY if rules.aims_at_clear_cells and self.cells is None else None
+            ),
+            graded=rules.graded,
+            keeps_noisy_pairs=rules.keeps_noisy_pairs,
         )
-        # The label is in every table anyway where its classes are told apart.
+        # A label of few classes, `Design.label`, is in every table anyway.
         triples = [columns_named(layout, names, "triples") for names in self.triples]
         design = replace(
             design,
@@ -327,9 +370,12 @@ class Pairwise(Method):
         3. Counts, single columns and pairs, and what the plan has of second moments and
            of tables that the fit never sees.
 
-        Whether a round is answered is told by a query that it always has: HISTOGRAMS,
-        SCREEN and COUNTS. A change must keep that maps follow from the plan and from
-        noisy answers alone, and that every query of the plan is asked once.
+        Whether a round is answered is told by a query that it has whenever it takes
+        place: HISTOGRAMS, SCREEN and COUNTS. Maps that follow from the schema alone are
+        in the plan, such as that of HELD_OUT; those that wait for answers are made
+        here. A change must keep that maps follow from the plan and from noisy answers
+        alone, and that every query of the plan is asked once: the session refuses a
+        query that is not planned or was asked before, and an end with one unasked.
 
         Args:
             schema: Public schema of the records.

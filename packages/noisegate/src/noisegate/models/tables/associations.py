@@ -596,13 +596,14 @@ def _coefficients_kept(
 ) -> float | None:
     """Estimates which part is kept of the coefficients of all regressions of numbers.
 
-    The moments of the pairs become blocks of one matrix over all scores, the identity
-    within each column, since the scores of a column are orthonormal. The numbers are
-    the targets of the regressions.
+    The part is 1 less their mean relative error, see `coefficients_kept`. The moments
+    of the pairs become blocks of one matrix over all scores, the identity within each
+    column, since the scores of a column are orthonormal. Each number is explained by
+    all other columns once: a number has one score, by its rank or its value.
 
     Args:
         fit: The fit.
-        moments: Moments of all pairs of columns.
+        moments: Moments of all pairs of columns that have scores.
         n_scores: Number of scores of each column.
 
     Returns:
@@ -623,13 +624,13 @@ def _coefficients_kept(
         ):
             matrix[first, second] = block
             matrix[second, first] = block.T
-    numbers = [
+    targets = [
         offsets[column]
         for column, n_ordered in enumerate(fit.n_ordered)
         if n_ordered > 1 and n_scores[column]
     ]
     n_records = float(fit.tables.class_counts.sum())
-    return coefficients_kept(released, modelled, variance, numbers, n_records)
+    return coefficients_kept(released, modelled, variance, targets, n_records)
 
 
 def _verdict_on_close_columns(

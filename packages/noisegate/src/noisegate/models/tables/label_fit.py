@@ -58,7 +58,7 @@ UNCLEAR_WEIGHT = 0.1
 MAX_CLASSES = 64
 """A label with more values is drawn from the mixture: noise would hide its effects."""
 
-# Fits of more classes use half as many records, which are enough.
+# Fits of more classes take longer, and use half as many records, which are enough.
 _FEW_CLASSES = 6
 # Steps of Newton's method, each of which estimates τ² anew.
 _NEWTON_STEPS = 12
@@ -169,8 +169,63 @@ class _VarianceEstimate:
     errors: Float64[Array, " columns"]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ScaledCounts:
+    """Released counts of each cell, scaled to the records that are drawn in it.
+
+    Attributes:
+        by_class: Counts of each class, (classes, D).
+        variance: Variance of the noise on each count of a cell, (D,).
+        totals: Counts of all classes together, (D,).
+    """
+
+    by_class: Float64[Array, "classes D"]
+    variance: Float64[Array, " D"]
+    totals: Float64[Array, " D"]
+
+    @classmethod
+    def of(cls, tables: PackedTables, expected: Float64[Array, " D"]) -> _ScaledCounts:
+        """Scales the counts of single columns.
+
+        The fit compares classes within a cell, so that the number of records in the
+        cell must be the same on both sides. With E the number of drawn records in a
+        cell, in records of the release, S_k the released count of class k, V the
+        variance of its noise and T = Σ_k S_k, counts become f S_k and their variance
+        f² V, where f = E / T, from 1/`_MAX_SCALING` to `_MAX_SCALING`. Where the noise
+        hides T, so that it is less than `_CLEAR_TOTAL_STDS` of its standard deviations,
+        f is 1.
+
+        Where f is 1 or at one of its bounds, Σ_k f S_k differs from E. The totals are
+        Σ_k f S_k then, so that they are those of the classes, but no further from E
+        than half of it: noise alone would make some negative.
+
+        Args:
+            tables: The released tables. A cell that was not released has infinite
+                noise, of which `_MAX_VARIANCE` is left.
+            expected: Drawn records in each cell, in records of the release, E.
+        """
+        n_classes = len(tables.class_counts)
+        variance = np.minimum(tables.one_way_std**2, _MAX_VARIANCE)
+        released_totals = tables.one_way_counts.sum(axis=0)
+        is_clear = released_totals > _CLEAR_TOTAL_STDS * np.sqrt(n_classes * variance)
+        ratios = expected / np.maximum(released_totals, _TINY)
+        factors = np.where(
+            is_clear, np.clip(ratios, 1 / _MAX_SCALING, _MAX_SCALING), 1.0
+        )
+        by_class = tables.one_way_counts * factors
+        surplus = by_class.sum(axis=0) - expected
+        return cls(
+            by_class=by_class,
+            variance=variance * factors**2,
+            totals=expected + np.clip(surplus, -expected / 2, expected / 2),
+        )
+
+
 class EffectsFit:
     """Fits effects and their prior variances by Newton's method.
+
+    The tables are of the columns that take part, without the label: D is the number of
+    their cells.
 
     Args:
         tables: The released tables, by class of the label.
@@ -195,11 +250,11 @@ class EffectsFit:
             np.linalg.inv(prior_covariance(size, column_n_ordered))
             for size, column_n_ordered in zip(tables.sizes, n_ordered, strict=True)
         ]
-        # Records of the release for each drawn one, and of each cell.
-        self._scale = tables.class_counts.sum() / len(records.one_hot)
+        self._released_per_drawn = tables.class_counts.sum() / len(records.one_hot)
+        # Drawn records in each cell, and the same in records of the release.
         self._n_drawn = records.one_hot.sum(axis=0, dtype=np.float64)
-        self._expected = self._n_drawn * self._scale
-        self._scale_counts(tables)
+        self._expected = self._n_drawn * self._released_per_drawn
+        self._released = _ScaledCounts.of(tables, self._expected)
         self._prior_variances = np.full(
             (n_classes, len(tables.sizes)), _USUAL_PRIOR_VARIANCE
         )
@@ -256,36 +311,6 @@ class EffectsFit:
         ]
         return np.asarray(np.max(z_scores, axis=0))
 
-    def _scale_counts(self, tables: PackedTables) -> None:
-        """Scales released counts of each cell to the records that are drawn in it.
-
-        The fit compares classes within a cell, so that the number of records in the
-        cell must be the same on both sides. With E the number of drawn records in a
-        cell, in records of the release, S_k the released count of class k, V the
-        variance of its noise and T = Σ_k S_k, counts become f S_k and their variance
-        f² V, where f = E / T, from 1/`_MAX_SCALING` to `_MAX_SCALING`. Where the noise
-        hides T, f is 1. What is left of the difference, Σ_k f S_k - E, is kept in the
-        totals as far as half of E.
-
-        It sets `_counts`, (classes, D), `_count_variance`, (D,), and `_totals`, (D,).
-        """
-        expected = self._expected
-        n_classes = len(tables.class_counts)
-        variance = np.minimum(tables.one_way_std**2, _MAX_VARIANCE)
-        totals = tables.one_way_counts.sum(axis=0)
-        is_clear = totals > _CLEAR_TOTAL_STDS * np.sqrt(n_classes * variance)
-        factors = np.where(
-            is_clear,
-            np.clip(
-                expected / np.maximum(totals, _TINY), 1 / _MAX_SCALING, _MAX_SCALING
-            ),
-            1.0,
-        )
-        self._counts = tables.one_way_counts * factors
-        self._count_variance = variance * factors**2
-        surplus = self._counts.sum(axis=0) - expected
-        self._totals = expected + np.clip(surplus, -expected / 2, expected / 2)
-
     def _probability(self, class_index: int) -> Float64[Array, " records"]:
         """Returns the probability of a class for each record."""
         return np.asarray(self._odds[:, class_index] / self._odds.sum(axis=1))
@@ -309,11 +334,12 @@ class EffectsFit:
             class_index: The class.
             means: Its mean probability p̄ in each cell.
         """
-        gap = self._counts[class_index] - means * self._totals
+        released = self._released
+        gap = released.by_class[class_index] - means * released.totals
         n_classes = len(self._class_shares)
         return _Gap(
             values=np.where(self._n_drawn > 0, gap, 0.0),
-            variance=gap_variance_factor(means, n_classes) * self._count_variance,
+            variance=gap_variance_factor(means, n_classes) * released.variance,
         )
 
     def _estimate_prior_variances(self, class_index: int) -> _VarianceEstimate:
@@ -377,7 +403,7 @@ class EffectsFit:
         weight = (probability * (1 - probability))[:n_records]
         weighted = one_hot * weight.astype(np.float32)[:, None]
         curvature = np.asarray(weighted.T @ one_hot, dtype=np.float64)
-        scale = self._scale * len(self._records.one_hot) / len(one_hot)
+        scale = self._released_per_drawn * len(self._records.one_hot) / len(one_hot)
         return np.asarray(curvature * scale)
 
     def _newton_step(
@@ -671,14 +697,16 @@ class LabelFit:
             weight: The weight κ of its log-odds.
         """
         n_classes = len(self._tables.class_counts)
+        # A fit of many classes takes longer, and half the records are enough.
         n_records = _FIT_RECORDS if n_classes <= _FEW_CLASSES else _FIT_RECORDS // 2
         cells = self._draw_cells(mixture, n_records)
+        # Without the label, as the columns of the packed tables are.
         other_cells = np.delete(cells, self._column, axis=1)
         columns = _informative_columns(self._tables, other_cells)
+        offset = np.zeros((len(cells), n_classes))
         if weight:
+            # The log-odds take time, and a weight of 0 needs none.
             offset = weight * log_ratios(mixture.log_joint(cells, self._column))
-        else:
-            offset = np.zeros((len(cells), n_classes))
         one_hot = _one_hot(other_cells, columns, self._tables.sizes)
         records = DrawnRecords(one_hot=one_hot, offset=offset)
         effects = self._effects_fit(self._tables, columns, records).run()
@@ -828,12 +856,8 @@ def select_columns(tables: PackedTables, columns: Sequence[int]) -> PackedTables
     )
 
 
-def pair_excess(
-    judge: PackedTables,
-    one_hot: Float32[Array, "records D"],
-    probabilities: Float64[Array, "records classes"],
-) -> PairExcess:
-    """Computes how far probabilities of the classes are from released pairs.
+class _PairJudge:
+    """Judges probabilities of the classes by released pairs of columns.
 
     In a pair of cells, S is the released count of a class, T that of all classes, p̄ the
     mean probability of the class over the records drawn in both cells, and E their
@@ -844,8 +868,69 @@ def pair_excess(
         (g² - v - s) / max(v + s, 1)
 
     of mean 0 if p̄ is right. The distance of a pair of columns is the sum over its
-    cells, for each class but the first of two. With C cells it has about the standard
-    deviation √(2 C) by chance; what it has above `_MAX_CHANCE_STDS` of these is excess.
+    cells, each counted once.
+
+    Args:
+        tables: Released tables with noise that is independent of the probabilities.
+        one_hot: One-hot code of the cells of drawn records.
+    """
+
+    def __init__(
+        self, tables: PackedTables, one_hot: Float32[Array, "records D"]
+    ) -> None:
+        self._tables = tables
+        self._one_hot = one_hot
+        is_released = tables.pair_inverse_std > 0
+        self._noise_variance = np.where(
+            is_released, np.maximum(tables.pair_inverse_std, _TINY) ** -2.0, 1.0
+        )
+        self._n_drawn = one_hot.T @ one_hot
+        released_per_drawn = tables.class_counts.sum() / len(one_hot)
+        self._expected = self._n_drawn * released_per_drawn
+        self._totals = tables.pair_counts.sum(axis=0)
+        # Pairs are stored above the diagonal alone.
+        self._is_counted = is_released & (self._n_drawn > 0)
+
+    def chance(self) -> Float64[Array, "columns columns"]:
+        """Computes how large the distance of each pair of columns may be by chance.
+
+        If p̄ is right and gaps are about normal and independent, g² / (v + s) has the
+        variance 2 in each of the C cells, so that the distance has the standard
+        deviation √(2 C). `_MAX_CHANCE_STDS` of these may be chance.
+        """
+        n_cells = _sum_by_pair(self._tables, self._is_counted.astype(float))
+        return np.asarray(_MAX_CHANCE_STDS * np.sqrt(2 * n_cells))
+
+    def distances(
+        self, class_index: int, probability: Float64[Array, " records"]
+    ) -> Float64[Array, "columns columns"]:
+        """Computes the distance of each pair of columns in one class.
+
+        Args:
+            class_index: The class.
+            probability: Its probability for each drawn record.
+        """
+        weighted = self._one_hot * probability[:, None].astype(np.float32)
+        means = (weighted.T @ self._one_hot) / np.maximum(self._n_drawn, _TINY)
+        n_classes = len(self._tables.class_counts)
+        noise = gap_variance_factor(means, n_classes) * self._noise_variance
+        sampling = means * (1 - means) * self._expected
+        gap = self._tables.pair_counts[class_index] - means * self._totals
+        unit = np.maximum(noise + sampling, 1.0)
+        cell_distances = (gap**2 - noise - sampling) / unit
+        return _sum_by_pair(
+            self._tables, np.where(self._is_counted, cell_distances, 0.0)
+        )
+
+
+def pair_excess(
+    judge: PackedTables,
+    one_hot: Float32[Array, "records D"],
+    probabilities: Float64[Array, "records classes"],
+) -> PairExcess:
+    """Computes how far probabilities of the classes are from released pairs.
+
+    What the distance of a pair of columns (`_PairJudge`) has above chance is excess.
 
     Args:
         judge: Tables with noise that is independent of the probabilities.
@@ -855,32 +940,16 @@ def pair_excess(
     Returns:
         Sums over all pairs of columns and classes, of distances and of excesses.
     """
-    is_released = judge.pair_inverse_std > 0
-    variance = np.where(
-        is_released, np.maximum(judge.pair_inverse_std, _TINY) ** -2.0, 1.0
-    )
-    n_drawn = one_hot.T @ one_hot
-    is_counted = is_released & (n_drawn > 0)
-    expected = n_drawn * (judge.class_counts.sum() / len(one_hot))
-    totals = judge.pair_counts.sum(axis=0)
+    pair_judge = _PairJudge(judge, one_hot)
+    chance = pair_judge.chance()
     n_classes = len(judge.class_counts)
-    n_cells = _sum_by_pair(judge, is_counted.astype(float))
-    chance = _MAX_CHANCE_STDS * np.sqrt(2 * n_cells)
     excess = 0.0
     distance = 0.0
     # Of two classes, one says all.
     for class_index in range(1 if n_classes == 2 else 0, n_classes):
-        class_probability = probabilities[:, class_index, None].astype(np.float32)
-        weighted = one_hot * class_probability
-        means = (weighted.T @ one_hot) / np.maximum(n_drawn, _TINY)
-        noise = gap_variance_factor(means, n_classes) * variance
-        sampling = means * (1 - means) * expected
-        gap = judge.pair_counts[class_index] - means * totals
-        unit = np.maximum(noise + sampling, 1.0)
-        cell_distances = np.where(is_counted, (gap**2 - noise - sampling) / unit, 0.0)
-        pair_distances = _sum_by_pair(judge, cell_distances)
-        excess += float(np.maximum(pair_distances - chance, 0).sum())
-        distance += float(pair_distances.sum())
+        distances = pair_judge.distances(class_index, probabilities[:, class_index])
+        excess += float(np.maximum(distances - chance, 0).sum())
+        distance += float(distances.sum())
     return PairExcess(excess=excess, distance=distance)
 
 
