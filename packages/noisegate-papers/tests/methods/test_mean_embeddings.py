@@ -105,6 +105,14 @@ def test_shares_are_those_of_the_least_total_noise():
     assert energy(sum_share=ratio, product_share=1.0) == pytest.approx(least, rel=1e-6)
 
 
+def test_the_share_of_counts_is_relative_to_all_others():
+    plan = DPHP(sum_share=30.0, product_share=10.0, counts_share=0.05).plan(
+        SCHEMA, Budget(epsilon=1.0)
+    )
+    others = [plan.release(name).query.share for name in ("sum", "product")]
+    assert plan.release("counts").query.share == pytest.approx(0.05 * sum(others))
+
+
 def test_images_are_fitted_through_pooled_products():
     schema = pixel_schema(8, 8, labels=["dark", "light"])
     random = np.random.default_rng(0)

@@ -132,7 +132,12 @@ def check_outside(out: Path, data: str | Path, name: str = "out") -> None:
 
 @contextmanager
 def new_file(
-    out: Path, name: str = "out", *, force: bool = False, room: int = 0
+    out: Path,
+    name: str = "out",
+    *,
+    force: bool = False,
+    room: int = 0,
+    owner_only: bool = False,
 ) -> Iterator[Path]:
     """Yields a path to write to; the file appears at `out` when the block ends well.
 
@@ -144,6 +149,8 @@ def new_file(
         force: Whether it may take the place of a file.
         room: How many bytes the disk must have for it when the block is entered: for
             what is paid for inside, and must not be lost.
+        owner_only: Whether only the owner may read the file, instead of those whom the
+            umask lets.
 
     Raises:
         OptionError: if the file exists, or cannot be written.
@@ -163,6 +170,8 @@ def new_file(
                 file.flush()
                 os.fsync(file.fileno())
             yield hidden_file
+            if owner_only:
+                close_to_others(hidden_file)
             hidden_file.rename(out)
     except OSError as error:
         raise unwritable(out, name, error) from None

@@ -137,7 +137,8 @@ def predict_command(
 ) -> None:
     """Predict the label of records, line by line; costs no privacy, as often as you like.
 
-    Writes the label and the probability of each class, which is not calibrated, and nothing else of the records.
+    Writes the label and the probability of each class, which is not calibrated, and nothing else of the records. The
+    file is as private as DATA: only you can read it, until you say otherwise.
 
     Example: `noisegate predict model new.csv -o predictions.csv`
     """
@@ -153,7 +154,7 @@ def predict_command(
     assert label is not None
     done = right = 0
     with (
-        table_writer(out, Schema((label,))) as write,
+        table_writer(out, Schema((label,)), owner_only=True) as write,
         show_progress("Predicting", None) as progress,
     ):
         for records, labels in _labelled(

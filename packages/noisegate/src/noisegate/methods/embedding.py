@@ -76,8 +76,9 @@ class MeanEmbeddingMethod(Method):
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name.
 
-        They are the same for the same schema, settings and seed. The counts
-        of records are added to them, and take the place of any query of that name.
+        They are the same for the same schema, settings and seed. The counts of records
+        are added to them with `counts_share`, unless a method has a query of that name
+        itself.
         """
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
@@ -172,5 +173,6 @@ class MeanEmbeddingMethod(Method):
 
     def _embeddings_and_counts(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name, counts last."""
-        counts = Embedding(Counts(), self.counts_share)
-        return {**self.embeddings(schema), COUNTS: counts}
+        embeddings = self.embeddings(schema)
+        counts = embeddings.pop(COUNTS, Embedding(Counts(), self.counts_share))
+        return {**embeddings, COUNTS: counts}

@@ -50,7 +50,11 @@ def described_data_set(table: pa.Table, description: str) -> Any:
 
 @contextmanager
 def table_writer(
-    out: Path, schema: Schema, metadata: Mapping[str, str] = _NO_METADATA
+    out: Path,
+    schema: Schema,
+    metadata: Mapping[str, str] = _NO_METADATA,
+    *,
+    owner_only: bool = False,
 ) -> Iterator[Callable[[pa.Table], None]]:
     """Opens a file of records, CSV or Parquet.
 
@@ -59,6 +63,8 @@ def table_writer(
         schema: Schema of the records.
         metadata: Texts by name for the footer of a Parquet file; CSV has no room for
             them.
+        owner_only: Whether only its owner may read the file, as one that says something
+            of private records.
 
     Yields:
         A function that appends a table, whose columns are the same at each call.
@@ -72,7 +78,10 @@ def table_writer(
             f"{said('out', out)}: the ending must be .csv or .parquet, not "
             f"{out.suffix!r}."
         )
-    with new_file(out) as path, ExitStack() as open_writers:
+    with (
+        new_file(out, owner_only=owner_only) as path,
+        ExitStack() as open_writers,
+    ):
         # Opened by the first table, which has the Arrow schema of all.
         writer: Any = None
 
