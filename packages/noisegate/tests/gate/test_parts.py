@@ -197,6 +197,23 @@ def test_counts_of_parts_are_those_of_long_hand():
     )
 
 
+@pytest.mark.parametrize(("most", "is_refused"), [(3, False), (2, True)])
+def test_a_batch_whose_sums_might_be_rounded_is_refused(monkeypatch, most, is_refused):
+    monkeypatch.setattr("noisegate.queries.contingency._MAX_WEIGHTED_ROWS", most)
+    layout = SCHEMA.links[0].schema.layout
+    records = WeightedRows(
+        np.zeros((3, len(layout.numeric))),
+        np.zeros((3, len(layout.coded)), dtype=np.int32),
+        np.full(3, WHOLE // 4),
+    )
+    tasks = {"q": task(SCHEMA.links[0])}
+    if is_refused:
+        with pytest.raises(OverflowError, match="weighed rows"):
+            sum_records(records, tasks)
+    else:
+        assert sum_records(records, tasks).sums["q"].any()
+
+
 def test_only_counts_of_cells_take_records_in_part():
     records = WeightedRows(
         np.zeros((2, 0)), np.zeros((2, 1), dtype=np.int32), np.full(2, WHOLE // 2)

@@ -16,7 +16,7 @@ from noisegate.answers.design import COUNTS
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import check_device
-from noisegate.errors import OptionError, require
+from noisegate.errors import ModelError, OptionError, require
 from noisegate.methods.forecast import Forecast, forecast_of, verdict_of_fit
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
@@ -94,11 +94,17 @@ class Linked(Method):
 
         Raises:
             OptionError: if the schema is that of one table.
+            ModelError: if the version is not known.
         """
         if not isinstance(schema, LinkedSchema):
             raise OptionError(
                 "method='linked': the schema describes one table; give one of linked "
                 "tables, or take method='auto'."
+            )
+        if version > DESIGN:
+            raise ModelError(
+                f"the release states version {version!r} of the rules of its tables, "
+                f"and this noisegate knows 1 to {DESIGN}: read it with a newer one."
             )
         default_cells = _CELLS if epsilon < _LARGE_EPSILON else _CELLS_OF_LARGE_EPSILON
         first_link = schema.links[0]

@@ -47,6 +47,8 @@ They are the pairs of 2,000 columns, which need gigabytes of counts at the gate.
 
 # Dividing by WHOLE, a power of two, is a shift by so many bits.
 _WHOLE_BITS = WHOLE.bit_length() - 1
+# Sums of so many weighed rows are exact in float64.
+_MAX_WEIGHTED_ROWS = 1 << 30
 # NumPy holds the interpreter lock while it counts. Threads that took turns at every
 # table would lose half of their time.
 _COUNTING_LOCK = threading.Lock()
@@ -323,8 +325,8 @@ def _add_weighted_counts(
     - w is at most `WHOLE` = 2²⁰: `WeightedRows` refuses more. So a w is at most 2⁴², in
       64 bits, and what a record adds is at most 2²², below 2²³.
     - `np.bincount` with weights adds up in float64, in which integers up to 2⁵³ are
-      exact: 2³⁰ records of less than 2²³ each. A batch has fewer rows, as it has to fit
-      into memory: sources take 32,768 at a time. This bound is not checked here.
+      exact: `_MAX_WEIGHTED_ROWS` records, 2³⁰, of less than 2²³ each. Sources take
+      32,768 at a time; a batch of more rows is refused.
     - The sums of all batches are int64, whose number of records is limited by
       `privacy.grid.check_record_limit`.
 
@@ -335,10 +337,18 @@ def _add_weighted_counts(
         weight: Weight of the table, in grid units.
         parts: What each record weighs, in units of 1/`WHOLE`, (rows,); None if all
             weigh 1.
+
+    Raises:
+        OverflowError: if a batch of weighed records has too many rows.
     """
     if parts is None:
         table_sums += weight * np.bincount(cells, minlength=len(table_sums))
     else:
+        if len(cells) > _MAX_WEIGHTED_ROWS:
+            raise OverflowError(
+                f"a batch of more than {_MAX_WEIGHTED_ROWS:,} weighed rows: their sums "
+                "could leave what floating point holds exactly."
+            )
         record_weights = weight * parts >> _WHOLE_BITS
         # Exact in float64, see above.
         sums = np.bincount(cells, record_weights, minlength=len(table_sums))
