@@ -248,8 +248,14 @@ def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
     """
     constraints: dict[str, Any] = {"required": not column.missing}
     if column.numeric:
-        field_types = {Integer: "integer", Date: "date", Datetime: "datetime"}
-        field_type = field_types.get(type(column), "number")
+        field_types: dict[type[Any], str] = {
+            Continuous: "number",
+            Decimal: "number",
+            Integer: "integer",
+            Date: "date",
+            Datetime: "datetime",
+        }
+        field_type = field_types[type(column)]
         # Point masses, such as the code of an open end, may lie outside of the bounds.
         constraints["minimum"] = min([column.lower, *column.atoms])
         constraints["maximum"] = max([column.upper, *column.atoms])
@@ -394,14 +400,14 @@ def _croissant_type(column: Column) -> str:
     types: dict[type[Any], str] = {
         Continuous: "sc:Float",
         Decimal: "sc:Float",
+        Integer: "sc:Integer",
         Date: "sc:Date",
         Datetime: "sc:DateTime",
         Boolean: "sc:Boolean",
     }
-    if type(column) in types:
+    if column.numeric or isinstance(column, Boolean):
         return types[type(column)]
-    has_text = not column.numeric and isinstance(column.levels[0], str)
-    return "sc:Text" if has_text else "sc:Integer"
+    return "sc:Text" if isinstance(column.levels[0], str) else "sc:Integer"
 
 
 def _resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | _ImageColumns:

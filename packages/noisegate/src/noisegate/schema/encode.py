@@ -367,11 +367,14 @@ def _parser(column: Column) -> Parser:
         return boolean_parser(column)
     if not column.numeric:
         return partial(parse_codes, column)
-    if column.kind == "integer":
-        return parse_integers
-    if column.kind == "date":
-        return parse_dates
-    return parse_floats
+    # No other kind is read as numbers by accident: a KeyError names what is missing.
+    number_parsers: dict[str, Parser] = {
+        "continuous": parse_floats,
+        "decimal": parse_floats,
+        "integer": parse_integers,
+        "date": parse_dates,
+    }
+    return number_parsers[column.kind]
 
 
 def boolean_parser(column: Boolean) -> Parser:

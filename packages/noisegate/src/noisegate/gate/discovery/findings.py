@@ -568,7 +568,9 @@ def column_from_bounds(
         Continuous.kind: Continuous,
         Integer.kind: Integer,
         Date.kind: Date,
-    }.get(gap.kind, Datetime)
+        MOMENT_IN_UTC: Datetime,
+        Datetime.kind: Datetime,
+    }[gap.kind]
     return Finding(
         column=column_class(
             name=gap.name, lower=lower, upper=upper, missing=gap.missing
