@@ -101,7 +101,7 @@ class Linked(Method):
                 "method='linked': the schema describes one table; give one of linked "
                 "tables, or take method='auto'."
             )
-        if version > DESIGN:
+        if version not in range(1, DESIGN + 1):
             raise ModelError(
                 f"the release states version {version!r} of the rules of its tables, "
                 f"and this noisegate knows 1 to {DESIGN}: read it with a newer one."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,16 +10,14 @@ from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
 from noisegate.answers.questions.question import (
     Question,
-    column_name,
     find_level,
     parse_call,
+    parse_level,
     question_error,
     register,
     require_levels,
 )
 from noisegate.answers.questions.sums import estimate_from_moments, moments_of_columns
-
-_LEVEL = re.compile(r"(?P<column>[^<=]+?)\s*=\s*(?P<level>.+)")
 
 
 @register("count")
@@ -44,13 +41,13 @@ class Count(Question):
         call = parse_call(text, "count")
         if call is None:
             return None
-        match = _LEVEL.fullmatch(call.inside)
-        if match is None or call.groups:
+        column_and_level = parse_level(call.inside)
+        if column_and_level is None or call.groups:
             raise question_error(
                 text, ": a count needs a level, as in count(sex = female)."
             )
-        level = match["level"].strip().strip("'\"")
-        return cls(text=text, column=column_name(match["column"]), level=level)
+        column, level = column_and_level
+        return cls(text=text, column=column, level=level)
 
     @property
     def columns(self) -> tuple[str, ...]:

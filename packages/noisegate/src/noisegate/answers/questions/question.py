@@ -18,6 +18,7 @@ QUESTIONS: Registry[Question] = Registry("noisegate.questions", "question")
 register = QUESTIONS.register
 
 # `mean(wage) by sex`: a function, what is in its brackets, and groups.
+_LEVEL = re.compile(r"(?P<column>[^<=]+?)\s*=\s*(?P<level>.+)")
 _CALL = re.compile(
     r"(?P<function>[a-z0-9]+)\s*\((?P<arguments>.*)\)(?:\s+by\s+(?P<groups>.+))?",
     re.DOTALL,
@@ -125,6 +126,24 @@ def parse_call(text: str, function: str) -> Call | None:
 def column_name(text: str) -> str:
     """Returns the name of a column, which may be written between backquotes."""
     return text.strip().strip("`")
+
+
+def parse_level(text: str) -> tuple[str, str] | None:
+    """Parses a column and one of its levels, such as "sex = female".
+
+    Returns:
+        The column's name and the level, which may stand between quotes; None if the
+        text is none of that form.
+
+    Examples:
+        >>> from noisegate.answers.questions.question import parse_level
+        >>> parse_level("`job title` = 'nurse'"), parse_level("age < 30")
+        (('job title', 'nurse'), None)
+    """
+    match = _LEVEL.fullmatch(text)
+    if match is None:
+        return None
+    return column_name(match["column"]), match["level"].strip().strip("'\"")
 
 
 def parse_question(text: str) -> Question:

@@ -17,6 +17,7 @@ from noisegate.answers.questions.question import (
     column_name,
     find_level,
     parse_call,
+    parse_level,
     question_error,
     register,
     require_levels,
@@ -30,7 +31,6 @@ from noisegate.answers.questions.sums import (
     quotients_and_differences,
 )
 
-_LEVEL = re.compile(r"(?P<column>[^<=]+?)\s*=\s*(?P<level>.+)")
 _BOUND = re.compile(r"(?P<column>[^<=]+?)\s*(?P<sign><=|<)\s*(?P<bound>.+)")
 
 
@@ -56,15 +56,11 @@ class Share(Question):
     def parse(cls, text: str) -> Self | None:
         """Parses the question; None if it is another."""
         call = parse_call(text, "share")
-        match = None if call is None else _LEVEL.fullmatch(call.inside)
-        if call is None or match is None:
+        column_and_level = None if call is None else parse_level(call.inside)
+        if call is None or column_and_level is None:
             return None
-        return cls(
-            text=text,
-            column=column_name(match["column"]),
-            level=match["level"].strip().strip("'\""),
-            groups=call.groups,
-        )
+        column, level = column_and_level
+        return cls(text=text, column=column, level=level, groups=call.groups)
 
     @property
     def columns(self) -> tuple[str, ...]:
