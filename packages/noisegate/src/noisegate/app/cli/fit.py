@@ -51,6 +51,7 @@ from noisegate.progress import Tell, reading
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Observer, Run, RunFolder
     from noisegate.gate.gate import Gate
+    from noisegate.methods.method import Method
     from noisegate.models.checkpoint import FitSummary
     from noisegate.models.record_model import FittedModel
     from noisegate.privacy.plan import PricedPlan
@@ -76,9 +77,6 @@ def fit_command(
             "a file or a folder for each, called like it, or one folder that holds "
             "these."
         ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000.")
     ] = None,
     *,
     options: FitOptions,
@@ -145,7 +143,7 @@ def fit_command(
     from noisegate.app.runs.work import resume_run, start_run
 
     start_time = time.monotonic()
-    folder = RunFolder(out, observer=console_observer(options.method, as_json))
+    folder = RunFolder(out, observer=console_observer(options.request.method, as_json))
     selected_engine = select_engine(engine, address)
     is_of_stream = stream is not None or after is not None or withdrawn is not None
     if resume:
@@ -154,7 +152,7 @@ def fit_command(
             one_path(data),
             options=options.explicit_options(context),
             device=device,
-            ledger=options.ledger,
+            ledger=options.request.ledger,
             show_values=show_values,
             engine=selected_engine,
         )
@@ -174,7 +172,7 @@ def fit_command(
         )
     else:
         required(data or tables, _DATA)  # before the schema is read
-        run = options.to_run(epsilon)
+        run = options.to_run()
         model = start_run(
             run,
             locate_records(run.schema, data, tables),
@@ -251,7 +249,7 @@ def one_path(data: Sequence[str] | None) -> str | None:
     return data[0]
 
 
-def console_observer(method_name: str, as_json: bool) -> Observer:
+def console_observer(method: str | Method, as_json: bool) -> Observer:
     """Creates the observer that tells a run to the operator, and words its options.
 
     A run calls its observer at each stage: ``planned`` before anything is spent,
@@ -262,7 +260,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
     The class is defined inside, as its base imports the gate.
 
     Args:
-        method_name: Value of --method; of "auto" the choice is explained.
+        method: Value of --method; of "auto" the choice is explained.
         as_json: Whether JSON is printed, which leaves the plan out.
     """
     from noisegate.app.runs.folder import Observer
@@ -337,7 +335,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
             elif gate.schema.images is None:
                 announce_files(data)
             if not as_json:
-                if method_name == AUTO:
+                if method == AUTO:
                     reason = run.method.why(gate.schema, gate.budget.epsilon)
                     if reason:
                         say(reason)

@@ -31,6 +31,7 @@ from rich.markup import escape
 
 from noisegate._version import __version__
 from noisegate.app.cli.console import ERR, VerbGroup, discard_output, print_json
+from noisegate.app.request import doors
 from noisegate.errors import (
     EXTRAS,
     PACKAGES,
@@ -80,14 +81,6 @@ _METAVARS = {
 """What help calls the value of an option, by the name of its type."""
 _PANELS = {
     "Privacy": (
-        "epsilon",
-        "delta",
-        "adjacency",
-        "unit",
-        "unit_column",
-        "contributions",
-        "dataset",
-        "ledger",
         "want",
         "like",
         "periods",
@@ -99,30 +92,19 @@ _PANELS = {
         "silo",
         "secure_sum",
     ),
-    "Data": (
-        "schema",
-        "records",
-        "table",
-        "on_error",
-        "columns",
-        "kinds",
-        "label",
-        "public",
-    ),
+    "Data": ("table", "columns", "kinds", "label", "public"),
     "Method": (
-        "method",
-        "settings",
         "report_share",
         "for_inference",
         "analyses",
-        "seed",
         "device",
         "engine",
         "address",
         "resume",
     ),
 }
-"""Parameters by the panel of help in which they are listed; the others come first."""
+"""Parameters by the panel of help in which they are listed, beside those that
+`app.request` declares with theirs; the others come first."""
 _MAX_OPTIONS_UNGROUPED = 14
 """Parameters of a verb up to which help lists them in one panel."""
 _INTERRUPTED_CODE = 130  # as a shell reports Ctrl-C: 128 and the number of SIGINT
@@ -241,6 +223,7 @@ def _arrange_help(group: typer.core.TyperGroup) -> None:
         group: Whose verbs are changed, and those of the groups in it.
     """
     panels = {name: panel for panel, names in _PANELS.items() for name in names}
+    panels |= {name: door.panel for name, door in doors().items() if door.panel}
     for command in group.commands.values():
         if isinstance(command, typer.core.TyperGroup):
             _arrange_help(command)

@@ -51,28 +51,9 @@ from noisegate.errors import OptionError
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Run
 
-_OPTIONS_BESIDE_PLAN = {
-    "address",
-    "after",
-    "as_json",
-    "colluding",
-    "data",
-    "dataset",
-    "delta",
-    "engine",
-    "epsilon",
-    "key",
-    "ledger",
-    "on_error",
-    "out",
-    "plan",
-    "secure_sum",
-    "settings",
-    "show_values",
-    "silo",
-}
-"""Options of `release` that go with a published plan, as parameters; all others are in
-the plan."""
+_OWN_OPTIONS = {"dataset", "delta", "epsilon", "ledger", "on_error"}
+"""Options of a request that a silo gives beside a published plan, which states all
+others."""
 After = Annotated[
     Path | None,
     Option(
@@ -203,14 +184,15 @@ def release_command(
 
     selected_engine = select_engine(engine, address)
     if plan is None:
-        run = options.to_run(required(epsilon, "--epsilon or --plan"))
+        required(epsilon, "--epsilon or --plan")
+        run = options.to_run()
     else:
         run = _run_of_plan(context, options, plan)
     # None for plain sums: neither --secure-sum nor --key is typed.
     key_of_silo = read_silo_key(secure_sum, key, colluding)
     rounds_before = None if after is None else read_release(after)
     current_round = next_round(run, silo, rounds_before, key_of_silo)
-    folder = RunFolder(out, observer=console_observer(options.method, as_json))
+    folder = RunFolder(out, observer=console_observer(options.request.method, as_json))
     release = release_round(
         folder, current_round, data, show_values=show_values, engine=selected_engine
     )
@@ -248,21 +230,20 @@ def _run_of_plan(context: Context, options: FitOptions, plan: Path) -> Run:
     """
     from noisegate.app.silos.shared_plan import read_plan
 
-    explicit = options.explicit_options(context)
-    stated_twice = [*(set(explicit) - _OPTIONS_BESIDE_PLAN), *explicit["settings"]]
+    stated_twice = options.stated_by_plan(context, _OWN_OPTIONS)
     if stated_twice:
         raise OptionError(
-            f"--{stated_twice[0].replace('_', '-')}: the published plan {plan} says "
-            "what is asked; leave it out. Of it, only --epsilon and --delta may be a "
-            "silo's own."
+            f"{stated_twice[0]}: the published plan {plan} says what is asked; leave "
+            "it out. Of it, only --epsilon and --delta may be a silo's own."
         )
+    explicit = options.explicit_options(context)
     # A silo may pay another price than the plan states.
     price = {name: explicit[name] for name in ("epsilon", "delta") if name in explicit}
     return read_plan(
         plan,
-        dataset=options.dataset,
+        dataset=options.request.dataset,
         ledger=options.run_ledger,
-        on_error=options.on_error,
+        on_error=options.request.on_error,
         **price,
     )
 

@@ -26,22 +26,9 @@ from noisegate.models.record_model import FittedModel
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.events import MOST_PERIODS
 
-_PERIOD_OPTIONS = {
-    "address",
-    "after",
-    "as_json",
-    "data",
-    "dataset",
-    "device",
-    "engine",
-    "ledger",
-    "out",
-    "settings",
-    "show_values",
-    "stream",
-    "withdrawn",
-}
-"""Options of `fit` that go with a stream, as parameters; all others are in its plan."""
+_OWN_OPTIONS = {"dataset", "ledger"}
+"""Options of a request that a period gives beside the plan of its stream, which states
+all others."""
 
 
 def parse_horizon(periods: str, window: int | None, corrections: bool) -> Horizon:
@@ -104,13 +91,7 @@ def fit_next_period(
     after = Path(explicit["after"]) if "after" in explicit else None
     if stream is None and after is None:
         raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
-    stated_twice = [
-        folder.observer.option(name) for name in sorted(set(explicit) - _PERIOD_OPTIONS)
-    ]
-    stated_twice += [
-        folder.observer.setting(name, value)
-        for name, value in explicit["settings"].items()
-    ]
+    stated_twice = options.stated_by_plan(context, _OWN_OPTIONS)
     if stated_twice:
         raise OptionError(
             f"{stated_twice[0]}: the plan of the stream says what is queried; leave it "
@@ -125,7 +106,7 @@ def fit_next_period(
             "this folder; add --stream FILE."
         )
     run, period = open_period(
-        plan, after, withdrawn, options.dataset, options.run_ledger
+        plan, after, withdrawn, options.request.dataset, options.run_ledger
     )
     model = start_run(
         run,

@@ -34,19 +34,19 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
 from safetensors import SafetensorError
 
+from noisegate.app.request import Request, doors
 from noisegate.atomic import address, check_named, close_to_others, hold_folder
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.session import resolve_ledger
 from noisegate.gate.sums import Engine
-from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
@@ -70,19 +70,8 @@ ANSWERS_FILE = "answers.journal"
 FORMAT = 1
 """Version of `RUN_FILE`."""
 
-# Of `Run`, the fields that `RUN_FILE` holds as they are, by their names.
-_PLAIN_FIELDS = (
-    "epsilon",
-    "delta",
-    "adjacency",
-    "records",
-    "unit",
-    "unit_column",
-    "contributions",
-    "dataset",
-    "on_error",
-    "discovery",
-)
+# The options that `RUN_FILE` holds as they are, by their names.
+_FILE_OPTIONS = tuple(name for name, door in doors().items() if door.in_file)
 
 # The file that keeps room for the release is written in blocks of this size. It has one
 # more than the coordinates need, for the certificate and the headers of the release.
@@ -91,92 +80,64 @@ _BYTES_PER_COORDINATE = 16  # a float64, and as much again to be safe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """The options of a run, which are stored so that it goes on as it began.
+class Run(Request):
+    """A request that can be run: its method is configured, and its schema is read.
 
-    Nothing private is in them.
+    It is stored, so that a run goes on as it began. Nothing private is in it.
 
     Attributes:
-        method: The method with its settings.
-        schema: A `Schema`, or one of linked tables.
         epsilon: ε of the guarantee.
-        delta: δ of the guarantee.
+        method: The method with its settings, the seed among them.
         adjacency: The neighbouring relation, as text.
-        records: The number of records if it is public.
-        unit: What one record stands for.
-        unit_column: Column that says whose record each one is.
-        contributions: The most records of a unit that are used.
-        dataset: Name of the data set in the ledger; None to book nothing.
-        ledger: The ledger, or its path or address.
-        on_error: What happens to images that cannot be read: "refuse" or "skip".
-        discovery: Certificate of the discovery that estimated the schema, as JSON.
     """
 
-    method: Method
-    schema: Any
-    epsilon: float
-    delta: float
-    adjacency: str
-    records: int | None
-    unit: str
-    unit_column: str | None
-    contributions: int | None
-    dataset: str | None
-    ledger: Ledger | str | Path | None
-    on_error: str = "refuse"
-    discovery: Mapping[str, Any] | None = None
+    epsilon: float = field()
+    method: Method = field()
+    adjacency: str = Adjacency.ADD_REMOVE.value
 
     @classmethod
-    def of(
-        cls,
-        *,
-        method: str | Method,
-        schema: Schema | Any | str | Path,
-        adjacency: Adjacency | str,
-        settings: Mapping[str, Any],
-        discovery: Certificate | None = None,
-        **options: Any,
-    ) -> Run:
-        """Makes the options of a run from what a caller gave.
+    def of(cls, request: Request) -> Run:
+        """Configures the method of a request, and reads its schema.
 
         Args:
-            method: The name of a method, or one that is configured.
-            schema: The schema, or the path of its TOML file. If that was discovered,
-                its certificate is found beside it.
-            adjacency: The neighbouring relation.
-            settings: Settings of a method that is named, and the seed. A configured one
-                has its own.
-            discovery: Certificate of the discovery that estimated the schema.
-            options: All other attributes of a run.
+            request: The request. If its schema is a file that was discovered, the
+                certificate is found beside it. Settings and the seed are for a method
+                that is named; a configured one has its own.
 
         Raises:
             OptionError: if the schema is none, or there are settings for a configured
                 method.
         """
-        run_schema: Any = schema
-        run_discovery = discovery
+        schema = request.schema
+        discovery = request.discovery
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
-                run_discovery = discovery_beside(Path(schema))
-            run_schema = read_schema(schema)
-        if not is_schema(run_schema):
+                discovery = discovery_beside(Path(schema))
+            schema = read_schema(schema)
+        if not is_schema(schema):
             raise OptionError(
-                f"schema={run_schema!r} must be a noisegate.Schema, or the path of its "
+                f"schema={schema!r} must be a noisegate.Schema, or the path of its "
                 "TOML file."
             )
-        relation = Adjacency.parse(adjacency).value
-        if isinstance(method, Method):
-            _check_no_settings(method, settings)
-            run_method = method
+        relation = Adjacency.parse(request.adjacency).value
+        settings = {"seed": request.seed, **request.settings}
+        if isinstance(request.method, Method):
+            _check_no_settings(request.method, settings)
+            method = request.method
         else:
-            run_method = make_for(method, run_schema, settings)
-        return cls(
-            method=run_method,
-            schema=run_schema,
-            adjacency=relation,
-            discovery=None if run_discovery is None else run_discovery.to_json(),
-            **options,
-        )
+            method = make_for(request.method, schema, settings)
+        options = {
+            option.name: getattr(request, option.name) for option in fields(request)
+        }
+        # From here on, the method has them.
+        del options["seed"], options["settings"]
+        resolved = {
+            "schema": schema,
+            "discovery": discovery,
+            "adjacency": relation,
+            "method": method,
+        }
+        return cls(**options | resolved)
 
     @property
     def table(self) -> Schema:
@@ -225,9 +186,6 @@ class Run:
                 private.
             engine: Where records are summed; None for this machine.
         """
-        discovery = None
-        if self.discovery is not None:
-            discovery = Certificate.from_json(self.discovery)
         return Gate(
             data,
             schema=self.schema,
@@ -244,8 +202,13 @@ class Run:
             show_values=show_values,
             progress=progress,
             on_error=self.on_error,
-            discovery=discovery,
+            discovery=self.discovery,
         )
+
+    @property
+    def file_options(self) -> dict[str, Any]:
+        """The options that the file of a run holds as they are, by name."""
+        return {name: getattr(self, name) for name in _FILE_OPTIONS}
 
     def write(self, folder: Path, data: Any = None) -> bool:
         """Writes the run into a folder, so that it can be resumed.
@@ -276,7 +239,8 @@ class Run:
             "method": self.method.name,
             "settings": self.method.to_json(),
             "schema": self.schema.to_json(),
-            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            **self.file_options,
+            "discovery": self.discovery and self.discovery.to_json(),
             "ledger": ledger_path,
             "ledger_shown": None if ledger is None else ledger.location,
             "data": paths_of(data),
@@ -326,8 +290,15 @@ class Run:
             run_ledger = None
             if content["dataset"] is not None:
                 run_ledger = ledger or stored_ledger or default
-            # What is left are the plain fields, and a TypeError if there are others.
-            run = cls(method=method, schema=schema, ledger=run_ledger, **content)
+            discovery = content.pop("discovery", None)
+            # What is left are the plain options, and a TypeError if there are others.
+            run = cls(
+                method=method,
+                schema=schema,
+                ledger=run_ledger,
+                discovery=discovery and Certificate.from_json(discovery),
+                **content,
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(
                 f"{path} is broken: {type(error).__name__}. The training cannot go on, "
@@ -372,9 +343,7 @@ class Run:
                 )
 
         # The ledger may have moved, and a discovery belongs to its schema.
-        stored_options = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        stored_options["method"] = self.method.name
-        del stored_options["discovery"]
+        stored_options = {**self.file_options, "method": self.method.name}
         for name, value in options.items():
             if name in stored_options and value != stored_options[name]:
                 raise OptionError(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noisegate.app.request import Request
 from noisegate.app.runs.folder import Observer, Run, RunFolder
 from noisegate.app.runs.work import release_run
 from noisegate.app.silos.shared_plan import (
@@ -33,7 +34,7 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
-from noisegate.privacy.events import RECORD, Adjacency
+from noisegate.privacy.events import RECORD
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
@@ -311,20 +312,19 @@ def release(
             "schema and epsilon are missing: give them, or the published plan."
         )
     else:
-        run = Run.of(
-            method=method,
-            schema=schema,
+        request = Request(
             epsilon=epsilon,
+            schema=schema,
             delta=1e-5 if delta is None else delta,
-            adjacency=Adjacency.ADD_REMOVE,
-            records=None,
-            unit=unit,
+            method=method,
+            settings=settings,
             unit_column=unit_column,
             contributions=contributions,
+            unit=unit,
             dataset=dataset,
             ledger=ledger,
-            settings=settings,
         )
+        run = Run.of(request)
     before = after
     if before is not None and not isinstance(before, Release):
         before = read_release(Path(before))
