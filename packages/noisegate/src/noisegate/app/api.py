@@ -49,6 +49,7 @@ def fit(
     seed: int = 0,
     device: str = "auto",
     on_error: str = "refuse",
+    log: str | Path | None = None,
     discovery: Certificate | None = None,
     progress: bool | None = None,
     observer: Observer | None = None,
@@ -86,6 +87,8 @@ def fit(
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What happens to images that cannot be read: "refuse" stops the run,
             "skip" leaves them out.
+        log: Text file to which the run appends what it does, with times. It tells
+            nothing private, and is its owner's alone.
         discovery: Certificate of the discovery that estimated the schema, as
             `discover_schema` returns it. Beside a TOML file it is found without this.
         progress: True to show progress: bars in a terminal or a notebook, and elsewhere
@@ -143,6 +146,7 @@ def fit(
         ledger=ledger,
         seed=seed,
         on_error=on_error,
+        log=log,
         discovery=discovery,
     )
     is_in_notebook = "ipykernel" in sys.modules
@@ -153,7 +157,7 @@ def fit(
 
     if resume:
         interrupted = None if resume is True else Path(resume)
-        folder = RunFolder(out_path, interrupted, observer=observer)
+        folder = RunFolder(out_path, interrupted, observer=observer, log=log)
         # What was left at its default was not asked for, and is what it was.
         return resume_run(
             folder, data, options=request.given(), device=device, engine=engine
@@ -163,7 +167,7 @@ def fit(
     rarity_warning = run.schema.usable().hardly_satisfiable
     if rarity_warning is not None:
         warnings.warn(rarity_warning, UserWarning, stacklevel=2)
-    folder = RunFolder(out_path, observer=observer)
+    folder = RunFolder(out_path, observer=observer, log=log)
     return start_run(run, data, folder, device=device, engine=engine)
 
 

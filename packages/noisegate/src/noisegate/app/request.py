@@ -44,6 +44,7 @@ class Door:
         in_plan: Whether `plan` takes it, too. All are options of `fit` and `release`.
         in_file: Whether the file of a run holds it as it is, so that the run resumes
             with it, and a log of the run tells it.
+        is_local: Whether it is of one run alone, so that no published plan states it.
     """
 
     help: str
@@ -56,6 +57,7 @@ class Door:
     environment: str | None = None
     in_plan: bool = False
     in_file: bool = True
+    is_local: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +177,7 @@ class Request:
         Door(
             help="Record the cost under this data set in the ledger.",
             panel="Privacy",
+            is_local=True,
         ),
     ] = None
     ledger: Annotated[
@@ -186,6 +189,7 @@ class Request:
             panel="Privacy",
             environment="NOISEGATE_LEDGER",
             in_file=False,
+            is_local=True,
         ),
     ] = None
     seed: Annotated[
@@ -207,6 +211,17 @@ class Request:
             metavar="refuse|skip",
         ),
     ] = "refuse"
+    log: Annotated[
+        str | Path | None,
+        Door(
+            type=Path | None,
+            help="Append what the run does, with times, to this text file. It tells "
+            "nothing private.",
+            metavar="FILE",
+            in_file=False,
+            is_local=True,
+        ),
+    ] = None
     discovery: "Certificate | None" = None
 
     def given(self) -> dict[str, Any]:

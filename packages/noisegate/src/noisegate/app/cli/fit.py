@@ -143,7 +143,11 @@ def fit_command(
     from noisegate.app.runs.work import resume_run, start_run
 
     start_time = time.monotonic()
-    folder = RunFolder(out, observer=console_observer(options.request.method, as_json))
+    folder = RunFolder(
+        out,
+        observer=console_observer(options.request.method, as_json),
+        log=options.request.log,
+    )
     selected_engine = select_engine(engine, address)
     is_of_stream = stream is not None or after is not None or withdrawn is not None
     if resume:
@@ -272,7 +276,7 @@ def console_observer(method: str | Method, as_json: bool) -> Observer:
         @property
         def watched(self) -> bool:
             """Whether anybody sees the progress."""
-            return ERR.is_terminal
+            return ERR.is_terminal and not ERR.quiet
 
         def say(self, text: str) -> None:
             """Prints what an operator may want to know."""
@@ -334,7 +338,7 @@ def console_observer(method: str | Method, as_json: bool) -> Observer:
                 say(f"Linked tables: {', '.join(tables)}.")
             elif gate.schema.images is None:
                 announce_files(data)
-            if not as_json:
+            if not as_json and not ERR.quiet:
                 if method == AUTO:
                     reason = run.method.why(gate.schema, gate.budget.epsilon)
                     if reason:
@@ -412,7 +416,8 @@ def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> 
             }
         )
         return
-    _show_fit(release, summary, out, seconds)
+    if not ERR.quiet:
+        _show_fit(release, summary, out, seconds)
 
 
 def _record_count(release: Release) -> float | None:

@@ -30,7 +30,13 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.app.cli.console import ERR, VerbGroup, discard_output, print_json
+from noisegate.app.cli.console import (
+    ERR,
+    VerbGroup,
+    be_quiet,
+    discard_output,
+    print_json,
+)
 from noisegate.app.request import doors
 from noisegate.errors import (
     EXTRAS,
@@ -105,6 +111,8 @@ _PANELS = {
 }
 """Parameters by the panel of help in which they are listed, beside those that
 `app.request` declares with theirs; the others come first."""
+_INTERACTIVE_VERBS = ("start",)
+"""Verbs that ask questions, and so cannot be quiet."""
 _MAX_OPTIONS_UNGROUPED = 14
 """Parameters of a verb up to which help lists them in one panel."""
 _INTERRUPTED_CODE = 130  # as a shell reports Ctrl-C: 128 and the number of SIGINT
@@ -210,7 +218,28 @@ def program() -> typer.core.TyperGroup:
     """
     group = cast("typer.core.TyperGroup", typer.main.get_command(app))
     _arrange_help(group)
+    _add_quiet(group)
     return group
+
+
+def _add_quiet(group: typer.core.TyperGroup) -> None:
+    """Gives every verb the option --quiet, those of other packages as ours.
+
+    Args:
+        group: Whose verbs are changed, and those of the groups in it.
+    """
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            _add_quiet(command)
+        elif name not in _INTERACTIVE_VERBS:
+            quiet = typer.core.TyperOption(
+                param_decls=["--quiet"],
+                is_flag=True,
+                expose_value=False,
+                callback=be_quiet,
+                help="No progress and no remarks: only warnings, errors and results.",
+            )
+            command.params.append(quiet)
 
 
 def _arrange_help(group: typer.core.TyperGroup) -> None:

@@ -91,6 +91,7 @@ Adjacency = Annotated[str, _declared_option("adjacency")]
 Unit = Annotated[str, _declared_option("unit")]
 Settings = Annotated[list[str] | None, _declared_option("settings")]
 LedgerOption = Annotated[str | None, _declared_option("ledger")]
+LogOption = Annotated[Path | None, _declared_option("log")]
 Epsilon = Annotated[
     float, Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")
 ]
@@ -488,19 +489,22 @@ class FitOptions:
             explicit["schema"] = self.read_schema()
         return explicit
 
-    def stated_by_plan(self, context: Context, own: Collection[str]) -> list[str]:
+    def stated_by_plan(self, context: Context, own: Collection[str] = ()) -> list[str]:
         """Returns what was typed and is stated by a published plan, as it was typed.
 
         Args:
             context: Context of the verb.
-            own: Options that may be another's than the plan's, as fields of `Request`.
+            own: Options in which a run may differ from the plan, by field.
         """
         explicit = self.explicit_options(context)
         settings = explicit.pop("settings")
         typed_names = {option.name: option.opts[0] for option in context.command.params}
+        plan_options = [
+            name for name, door in self.doors().items() if not door.is_local
+        ]
         stated = [
             typed_names[name]
-            for name in (*self.doors(), "tables")
+            for name in (*plan_options, "tables")
             if name in explicit and name not in own
         ]
         for name, value in settings.items():

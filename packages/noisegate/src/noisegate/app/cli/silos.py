@@ -35,13 +35,14 @@ from typing import TYPE_CHECKING, Annotated
 from rich.markup import escape
 from typer import Argument, Context, Option
 
-from noisegate.app.cli.console import OUT, print_json
+from noisegate.app.cli.console import ERR, OUT, print_json
 from noisegate.app.cli.fit import ShowValues, console_observer, report_fit
 from noisegate.app.cli.options import (
     Address,
     EngineOption,
     FitOptions,
     Json,
+    LogOption,
     expand_options,
     required,
     select_engine,
@@ -51,9 +52,8 @@ from noisegate.errors import OptionError
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Run
 
-_OWN_OPTIONS = {"dataset", "delta", "epsilon", "ledger", "on_error"}
-"""Options of a request that a silo gives beside a published plan, which states all
-others."""
+_OWN_OPTIONS = {"delta", "epsilon", "on_error"}
+"""Options of a request in which a silo may differ from a published plan."""
 After = Annotated[
     Path | None,
     Option(
@@ -192,7 +192,11 @@ def release_command(
     key_of_silo = read_silo_key(secure_sum, key, colluding)
     rounds_before = None if after is None else read_release(after)
     current_round = next_round(run, silo, rounds_before, key_of_silo)
-    folder = RunFolder(out, observer=console_observer(options.request.method, as_json))
+    folder = RunFolder(
+        out,
+        observer=console_observer(options.request.method, as_json),
+        log=options.request.log,
+    )
     release = release_round(
         folder, current_round, data, show_values=show_values, engine=selected_engine
     )
@@ -208,6 +212,8 @@ def release_command(
                 "certificate": certificate.to_json(),
             }
         )
+        return
+    if ERR.quiet:
         return
     OUT.print(f"Released {', '.join(release.values)} under plan {plan_id}.")
     OUT.print(
@@ -279,6 +285,7 @@ def merge_command(
     device: Annotated[
         str, Option(help="Where to fit: auto, cpu, cuda or mps.")
     ] = "auto",
+    log: LogOption = None,
     as_json: Json = False,
 ) -> None:
     """Add up what several silos released, and fit one model to it. Reads no record, spends nothing.
@@ -305,6 +312,7 @@ def merge_command(
         out=out,
         device=device,
         observer=console_observer("", as_json),
+        log=log,
     )
     # After a round that is not the last there is a release and no model yet: what the
     # next round asks follows from it.
@@ -321,6 +329,8 @@ def merge_command(
                 "certificate": certificate.to_json(),
             }
         )
+        return
+    if ERR.quiet:
         return
     OUT.print(
         f"Added up {', '.join(merged.values)}. One more round follows from it: hand "

@@ -26,10 +26,6 @@ from noisegate.models.record_model import FittedModel
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.events import MOST_PERIODS
 
-_OWN_OPTIONS = {"dataset", "ledger"}
-"""Options of a request that a period gives beside the plan of its stream, which states
-all others."""
-
 
 def parse_horizon(periods: str, window: int | None, corrections: bool) -> Horizon:
     """Reads the options of `plan` that describe how long a stream is.
@@ -91,7 +87,7 @@ def fit_next_period(
     after = Path(explicit["after"]) if "after" in explicit else None
     if stream is None and after is None:
         raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
-    stated_twice = options.stated_by_plan(context, _OWN_OPTIONS)
+    stated_twice = options.stated_by_plan(context)
     if stated_twice:
         raise OptionError(
             f"{stated_twice[0]}: the plan of the stream says what is queried; leave it "

@@ -41,7 +41,14 @@ from typing import Any, cast
 from safetensors import SafetensorError
 
 from noisegate.app.request import Request, doors
-from noisegate.atomic import address, check_named, close_to_others, hold_folder
+from noisegate.app.runs.log import RunLog
+from noisegate.atomic import (
+    address,
+    check_named,
+    check_outside,
+    close_to_others,
+    hold_folder,
+)
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import AnswerJournal
@@ -401,12 +408,14 @@ class RunFolder:
         out: The model folder to make; None if the model stays in memory.
         path: The folder of an interrupted run; None for OUT.partial, or for a new one
             below the user's state directory if there is no `out`.
-        observer: What the run tells its progress; None for the log.
+        observer: What the run tells its progress; None for the log of Python.
+        log: File to which the run appends what it does; None for none.
 
     Attributes:
         out: The model folder to make, or None.
         path: The folder of the run.
         observer: What the run tells its progress.
+        log: The file to which the run appends what it does, or None.
         answers: The journal of the queries that the run has begun.
     """
 
@@ -416,6 +425,7 @@ class RunFolder:
         path: Path | None = None,
         *,
         observer: Observer | None = None,
+        log: str | Path | None = None,
     ) -> None:
         if out is not None:
             check_named(out)
@@ -427,8 +437,32 @@ class RunFolder:
             self.path = _new_state_folder()
         self.out = out
         self.observer = observer or Observer()
+        self.log = None if log is None else RunLog(Path(log))
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)
         self._lock: int | None = None
+
+    def record(self, text: str) -> None:
+        """Appends a line to the log of the run, if it has one; the text is public."""
+        if self.log is not None:
+            self.log.write(text)
+
+    def explain_stop(self, error: BaseException, text: str, call: str) -> None:
+        """Tells how to resume a run that an error stops; see `Observer.kept`."""
+        self.observer.kept(error, text, call)
+        self.record(f"{text} {call}")
+
+    def check_outside(self, data: Any) -> None:
+        """Refuses a model folder or log among the records, where it would be read.
+
+        Args:
+            data: The records, as `Gate` takes them.
+        """
+        sources = data.values() if isinstance(data, Mapping) else [data]
+        targets = {"out": self.out, "log": None if self.log is None else self.log.path}
+        for source in sources:
+            for name, target in targets.items():
+                if target is not None and isinstance(source, str | Path):
+                    check_outside(target, source, name)
 
     @contextmanager
     def prepared(self, coordinates: int) -> Iterator[None]:
@@ -830,6 +864,12 @@ def _new_state_folder() -> Path:
     return runs / f"run-{secrets.token_hex(8)}"
 
 
+def fitted_message(model: Any) -> str:
+    """Returns that a model is fitted, with its verdict if there is one."""
+    verdict = getattr(model, "verdict", None)
+    return "Fitted." if verdict is None else f"Fitted; verdict: {verdict.headline}"
+
+
 class Observer:
     """Is told what happens in a run. This one logs it, and words options as in Python.
 
@@ -957,10 +997,7 @@ class Observer:
 
     def made(self, model: Any) -> None:
         """Is called with the model, once it is complete and saved."""
-        verdict = getattr(model, "verdict", None)
-        LOG.info(
-            "Fitted%s", "." if verdict is None else f"; verdict: {verdict.headline}"
-        )
+        LOG.info("%s", fitted_message(model))
 
 
 class ShownProgress(Observer):

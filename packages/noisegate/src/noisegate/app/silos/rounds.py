@@ -243,6 +243,7 @@ def release(
     key: str | Path | None = None,
     colluding: int = 1,
     observer: Observer | None = None,
+    log: str | Path | None = None,
     **settings: Any,
 ) -> Release:
     """Releases what one silo answers under a plan that several silos share.
@@ -273,6 +274,7 @@ def release(
         colluding: How many silos may tell what they know to whoever merges, in a secure
             sum.
         observer: As for `fit`.
+        log: As for `fit`.
         settings: Settings of the method.
 
     Raises:
@@ -329,7 +331,7 @@ def release(
     if before is not None and not isinstance(before, Release):
         before = read_release(Path(before))
     secure = read_silo_key(secure_sum, key, colluding)
-    folder = RunFolder(None if out is None else Path(out), observer=observer)
+    folder = RunFolder(None if out is None else Path(out), observer=observer, log=log)
     return release_round(folder, next_round(run, silo, before, secure), data)
 
 

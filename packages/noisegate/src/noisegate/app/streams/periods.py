@@ -106,6 +106,7 @@ def fit_period(
     device: str = "auto",
     progress: bool = False,
     observer: Observer | None = None,
+    log: str | Path | None = None,
     engine: Engine | None = None,
     show_values: bool = False,
 ) -> FittedModel:
@@ -128,6 +129,7 @@ def fit_period(
         device: As for `fit`.
         progress: Whether to show progress.
         observer: As for `fit`.
+        log: As for `fit`.
         engine: As for `fit`.
         show_values: Whether errors may quote values of records.
 
@@ -154,7 +156,7 @@ def fit_period(
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
     if observer is None and progress:
         observer = ShownProgress()
-    folder = RunFolder(None if out is None else Path(out), observer=observer)
+    folder = RunFolder(None if out is None else Path(out), observer=observer, log=log)
     return start_run(
         run,
         data,
