@@ -33,7 +33,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -440,6 +440,10 @@ class RunFolder:
         self.log = None if log is None else RunLog(Path(log))
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)
         self._lock: int | None = None
+
+    def logged(self) -> AbstractContextManager[None]:
+        """Returns the block of a run in which `record` writes to its log."""
+        return nullcontext() if self.log is None else self.log.opened()
 
     def record(self, text: str) -> None:
         """Appends a line to the log of the run, if it has one; the text is public."""

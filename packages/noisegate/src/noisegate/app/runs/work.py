@@ -122,8 +122,7 @@ def _begin(folder: RunFolder, data: Any = None) -> Iterator[Callable[[], None]]:
         A function that stops the run if there was a signal, see `hold_signals`.
     """
     folder.check_outside(data)
-    log = nullcontext() if folder.log is None else folder.log.opened()
-    with hold_signals() as may_stop, log:
+    with hold_signals() as may_stop, folder.logged():
         yield may_stop
 
 

@@ -101,8 +101,9 @@ def merge(
         return fit_run(merged, folder, device=device)
     if folder.out is not None:
         value_count = sum(values.size for values in merged.values.values())
-        with folder.prepared(value_count):
+        with folder.logged(), folder.prepared(value_count):
             folder.keep(merged)
+            folder.record(f"The sums of {len(releases)} silos are added up.")
         folder.hand_out()
     return merged
 
