@@ -107,7 +107,7 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
             resume(desk, "--method", "pairwise"),
             "--method pairwise: the run began with dp-llm",
         ),
-        (resume(desk, "--set", "steps=7"), "--set steps 7: the run began with 6"),
+        (resume(desk, "--set", "steps=7"), "--set steps=7: the run began with 6"),
         (resume(desk, "--seed", "1"), "--seed 1: the run began with 0"),
         (
             resume(desk, "--unit-column", "age"),

@@ -43,6 +43,7 @@ from noisegate.app.cli.options import (
     parse_table_paths,
     required,
     select_engine,
+    typed_setting,
 )
 from noisegate.app.cli.show_plan import show_plan
 from noisegate.errors import OptionError
@@ -310,8 +311,7 @@ def console_observer(method: str | Method, as_json: bool) -> Observer:
 
         def setting(self, name: str, value: Any) -> str:
             """Returns a setting of the method as it is typed."""
-            has_own_option = name in ("seed", "public")
-            return f"--{name} {value}" if has_own_option else f"--set {name} {value}"
+            return typed_setting(name, value)
 
         def call(self, folder: RunFolder, data: Any = None) -> str:
             """Returns the command that resumes a run, with the records if needed.

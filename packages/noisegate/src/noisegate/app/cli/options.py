@@ -507,10 +507,7 @@ class FitOptions:
             for name in (*plan_options, "tables")
             if name in explicit and name not in own
         ]
-        for name, value in settings.items():
-            is_option = name in ("seed", "public")
-            stated.append(f"--{name} {value}" if is_option else f"--set {name}={value}")
-        return stated
+        return stated + [typed_setting(*setting) for setting in settings.items()]
 
 
 class PlanOptions(FitOptions):
@@ -661,6 +658,12 @@ def parse_settings(pairs: list[str] | None, public: str | None) -> dict[str, Any
         except json.JSONDecodeError:
             settings[name] = value
     return settings
+
+
+def typed_setting(name: str, value: Any) -> str:
+    """Returns a setting of the method as it is typed: ``--set cells=32``."""
+    has_own_option = name in ("seed", "public")
+    return f"--{name} {value}" if has_own_option else f"--set {name}={value}"
 
 
 def select_engine(engine: str, address: str | None) -> Engine | None:
