@@ -4,7 +4,7 @@
 - `plan`: the same arguments, but only says what a fit would release, at what cost.
 - `synthesize`: `fit` for methods whose models sample records.
 
-The command line has the same options (`app.cli.fit`, `app.cli.plan`).
+Their options are declared in `app.request`, and the command line has the same.
 """
 
 from __future__ import annotations
