@@ -15,7 +15,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from noisegate.app.request import doors
+from noisegate.app.request import DOORS
 
 APP = Path(__file__).parents[2] / "packages/noisegate/src/noisegate/app"
 
@@ -54,7 +54,7 @@ def missing(folder: Path, function: str) -> dict[str, tuple[str, str]]:
     return {
         name: option
         for name, option in declared(folder).items()
-        if name not in taken and (function == "fit" or doors()[name].in_plan)
+        if name not in taken and (function == "fit" or DOORS[name].in_plan)
     }
 
 
@@ -67,7 +67,7 @@ def complete(folder: Path) -> None:
                 f"def {function}(\n"
             )
             entry = textwrap.fill(
-                f"{name}: {doors()[name].help}",
+                f"{name}: {DOORS[name].help}",
                 width=88,
                 initial_indent=" " * 8,
                 subsequent_indent=" " * 12,

@@ -12,7 +12,7 @@ import pytest
 from tests.house import signatures
 
 import noisegate
-from noisegate.app.request import Request, doors
+from noisegate.app.request import DOORS, Request
 
 ADDED = """
     shift: Annotated[int, Door(help="Hours of the night.", panel="Data", minimum=1)] = 8
@@ -108,5 +108,5 @@ def test_python_takes_every_option_with_its_type_and_default(function):
 
 
 def test_every_option_but_a_discovery_has_a_door_with_help():
-    assert {option.name for option in fields(Request)} - set(doors()) == {"discovery"}
-    assert all(door.help.endswith((".", "=32.")) for door in doors().values())
+    assert {option.name for option in fields(Request)} - set(DOORS) == {"discovery"}
+    assert all(door.help.endswith((".", "=32.")) for door in DOORS.values())

@@ -153,11 +153,10 @@ def fit(
     shows_progress = is_in_notebook if progress is None else progress
     if observer is None and shows_progress:
         observer = ShownProgress()
-    out_path = None if out is None else Path(out)
 
     if resume:
-        interrupted = None if resume is True else Path(resume)
-        folder = RunFolder(out_path, interrupted, observer=observer, log=log)
+        interrupted = None if resume is True else resume
+        folder = RunFolder(out, interrupted, observer=observer, log=log)
         # What was left at its default was not asked for, and is what it was.
         return resume_run(
             folder, data, options=request.given(), device=device, engine=engine
@@ -167,7 +166,7 @@ def fit(
     rarity_warning = run.schema.usable().hardly_satisfiable
     if rarity_warning is not None:
         warnings.warn(rarity_warning, UserWarning, stacklevel=2)
-    folder = RunFolder(out_path, observer=observer, log=log)
+    folder = RunFolder(out, observer=observer, log=log)
     return start_run(run, data, folder, device=device, engine=engine)
 
 

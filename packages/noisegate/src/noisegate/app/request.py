@@ -52,8 +52,8 @@ class Door:
     type: Any = None
     name: str = ""
     metavar: str | None = None
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     environment: str | None = None
     in_plan: bool = False
     in_file: bool = True
@@ -248,16 +248,17 @@ class Request:
         return options | {"settings": method_settings}
 
 
-def doors(request: type[Request] = Request) -> dict[str, Door]:
-    """Returns the doors of a request's options, by the names of its fields.
-
-    Each says the type that the command line reads.
-    """
+def _doors() -> dict[str, Door]:
+    """Returns the doors of all options, each with the type that is read."""
     options = {}
-    for option in fields(request):
+    for option in fields(Request):
         hint = get_args(option.type)
         for door in hint:
             if isinstance(door, Door):
                 command_type = door.type or hint[0]
                 options[option.name] = replace(door, type=command_type)
     return options
+
+
+DOORS = _doors()
+"""The doors of all options, by the names of their fields in `Request`."""

@@ -37,7 +37,7 @@ from noisegate.app.cli.console import (
     discard_output,
     print_json,
 )
-from noisegate.app.request import doors
+from noisegate.app.request import DOORS
 from noisegate.errors import (
     EXTRAS,
     PACKAGES,
@@ -252,7 +252,7 @@ def _arrange_help(group: typer.core.TyperGroup) -> None:
         group: Whose verbs are changed, and those of the groups in it.
     """
     panels = {name: panel for panel, names in _PANELS.items() for name in names}
-    panels |= {name: door.panel for name, door in doors().items() if door.panel}
+    panels |= {name: door.panel for name, door in DOORS.items() if door.panel}
     for command in group.commands.values():
         if isinstance(command, typer.core.TyperGroup):
             _arrange_help(command)

@@ -26,6 +26,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Self,
     TypeVar,
     cast,
@@ -34,7 +35,7 @@ from typing import (
 
 from typer import Context, Option
 
-from noisegate.app.request import Door, Request, doors
+from noisegate.app.request import DOORS, Door, Request
 from noisegate.errors import OptionError
 from noisegate.registry import extensions, one_name_each
 
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 _T = TypeVar("_T")
-_DOORS = doors()
-"""How the command line takes the options of a run, by the names of their fields."""
 
 
 def method_names(incomplete: str) -> list[str]:
@@ -69,11 +68,11 @@ def method_names(incomplete: str) -> list[str]:
 
 def _declared_option(name: str) -> Any:
     """Returns an option of `Request` as Typer takes it."""
-    door = _DOORS[name]
+    door = DOORS[name]
     typed_names = [door.name] if door.name else []
     if door.type is bool:
         # Else Typer would add the opposite, as in --no-json.
-        typed_names = [f"--{name}"]
+        typed_names = [f"--{name.replace('_', '-')}"]
     return Option(
         *typed_names,
         help=door.help,
@@ -353,16 +352,14 @@ class FitOptions:
     images: ImageOptions
     setting_options: SettingOptions
 
-    @classmethod
-    def doors(cls) -> dict[str, Door]:
-        """Returns the options of `Request` that the verb takes."""
-        return _DOORS
+    doors: ClassVar[Mapping[str, Door]] = DOORS
+    """The options of `Request` that the verb takes."""
 
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
         """Returns all options as keyword parameters, in the order of help."""
         parameters: list[inspect.Parameter] = []
-        for name, door in cls.doors().items():
+        for name, door in cls.doors.items():
             if name == "schema":
                 parameters += _field_parameters(ImageOptions)
             if name == "settings":
@@ -387,14 +384,13 @@ class FitOptions:
         Raises:
             OptionError: if a setting cannot be read.
         """
-        images = _with_fields(ImageOptions, values)
         setting_options = _with_fields(SettingOptions, values)
-        request = _with_fields(Request, values)
-        pairs = values.get("settings")
-        settings = setting_options.to_settings(str(request.method), pairs)
+        settings = setting_options.to_settings(
+            values.get("method", "auto"), values.get("settings")
+        )
         return cls(
-            request=replace(request, settings=settings),
-            images=images,
+            request=_with_fields(Request, {**values, "settings": settings}),
+            images=_with_fields(ImageOptions, values),
             setting_options=setting_options,
         )
 
@@ -499,9 +495,7 @@ class FitOptions:
         explicit = self.explicit_options(context)
         settings = explicit.pop("settings")
         typed_names = {option.name: option.opts[0] for option in context.command.params}
-        plan_options = [
-            name for name, door in self.doors().items() if not door.is_local
-        ]
+        plan_options = [name for name, door in self.doors.items() if not door.is_local]
         stated = [
             typed_names[name]
             for name in (*plan_options, "tables")
@@ -513,10 +507,9 @@ class FitOptions:
 class PlanOptions(FitOptions):
     """What `plan` is asked for, as it was typed."""
 
-    @classmethod
-    def doors(cls) -> dict[str, Door]:
-        """Returns the options of `Request` that the verb takes."""
-        return {name: door for name, door in _DOORS.items() if door.in_plan}
+    doors: ClassVar[Mapping[str, Door]] = {
+        name: door for name, door in DOORS.items() if door.in_plan
+    }
 
 
 def _typed_default(default: Any) -> Any:

@@ -40,7 +40,7 @@ from typing import Any, cast
 
 from safetensors import SafetensorError
 
-from noisegate.app.request import Request, doors
+from noisegate.app.request import DOORS, Request
 from noisegate.app.runs.log import RunLog
 from noisegate.atomic import (
     address,
@@ -78,7 +78,7 @@ FORMAT = 1
 """Version of `RUN_FILE`."""
 
 # The options that `RUN_FILE` holds as they are, by their names.
-_FILE_OPTIONS = tuple(name for name, door in doors().items() if door.in_file)
+_FILE_OPTIONS = tuple(name for name, door in DOORS.items() if door.in_file)
 
 # The file that keeps room for the release is written in blocks of this size. It has one
 # more than the coordinates need, for the certificate and the headers of the release.
@@ -421,21 +421,21 @@ class RunFolder:
 
     def __init__(
         self,
-        out: Path | None,
-        path: Path | None = None,
+        out: str | Path | None,
+        path: str | Path | None = None,
         *,
         observer: Observer | None = None,
         log: str | Path | None = None,
     ) -> None:
-        if out is not None:
-            check_named(out)
+        self.out = None if out is None else Path(out)
+        if self.out is not None:
+            check_named(self.out)
         if path is not None:
-            self.path = path
-        elif out is not None:
-            self.path = out.with_name(out.name + ".partial")
+            self.path = Path(path)
+        elif self.out is not None:
+            self.path = self.out.with_name(self.out.name + ".partial")
         else:
             self.path = _new_state_folder()
-        self.out = out
         self.observer = observer or Observer()
         self.log = None if log is None else RunLog(Path(log))
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)

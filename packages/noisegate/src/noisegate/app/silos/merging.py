@@ -96,7 +96,7 @@ def merge(
         overlapping=overlapping,
         stated_by=stated_by,
     )
-    folder = RunFolder(None if out is None else Path(out), observer=observer, log=log)
+    folder = RunFolder(out, observer=observer, log=log)
     if not _has_round_left(merged):
         return fit_run(merged, folder, device=device)
     if folder.out is not None:

@@ -331,7 +331,7 @@ def release(
     if before is not None and not isinstance(before, Release):
         before = read_release(Path(before))
     secure = read_silo_key(secure_sum, key, colluding)
-    folder = RunFolder(None if out is None else Path(out), observer=observer, log=log)
+    folder = RunFolder(out, observer=observer, log=log)
     return release_round(folder, next_round(run, silo, before, secure), data)
 
 

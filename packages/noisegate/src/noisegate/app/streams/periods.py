@@ -156,7 +156,7 @@ def fit_period(
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
     if observer is None and progress:
         observer = ShownProgress()
-    folder = RunFolder(None if out is None else Path(out), observer=observer, log=log)
+    folder = RunFolder(out, observer=observer, log=log)
     return start_run(
         run,
         data,
