@@ -79,6 +79,18 @@ FORMAT = 1
 
 # The options that `RUN_FILE` holds as they are, by their names.
 _FILE_OPTIONS = tuple(name for name, door in DOORS.items() if door.in_file)
+# Those that every file holds. Earlier versions had no others: there they are at their
+# defaults.
+_FIRST_FILE_OPTIONS = {
+    "epsilon",
+    "delta",
+    "adjacency",
+    "records",
+    "unit",
+    "unit_column",
+    "contributions",
+    "dataset",
+}
 
 # The file that keeps room for the release is written in blocks of this size. It has one
 # more than the coordinates need, for the certificate and the headers of the release.
@@ -241,13 +253,14 @@ class Run(Request):
         ledger_path = None
         if ledger is not None and ledger.path is not None:
             ledger_path = str(ledger.path)
+        discovery = None if self.discovery is None else self.discovery.to_json()
         content = {
             "format": FORMAT,
             "method": self.method.name,
             "settings": self.method.to_json(),
             "schema": self.schema.to_json(),
             **self.file_options,
-            "discovery": self.discovery and self.discovery.to_json(),
+            "discovery": discovery,
             "ledger": ledger_path,
             "ledger_shown": None if ledger is None else ledger.location,
             "data": paths_of(data),
@@ -298,12 +311,15 @@ class Run(Request):
             if content["dataset"] is not None:
                 run_ledger = ledger or stored_ledger or default
             discovery = content.pop("discovery", None)
-            # What is left are the plain options, and a TypeError if there are others.
+            if discovery is not None:
+                discovery = Certificate.from_json(discovery)
+            if not _FIRST_FILE_OPTIONS <= content.keys() <= set(_FILE_OPTIONS):
+                raise ValueError("other options")
             run = cls(
                 method=method,
                 schema=schema,
                 ledger=run_ledger,
-                discovery=discovery and Certificate.from_json(discovery),
+                discovery=discovery,
                 **content,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
