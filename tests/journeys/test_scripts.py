@@ -95,7 +95,9 @@ def test_a_log_tells_what_runs_did_and_no_count(night):
 def test_a_log_that_cannot_be_written_is_refused_before_anything_is_spent(night):
     (night.folder / "records").mkdir()
     (night.folder / "private.csv").rename(night.folder / "records" / "private.csv")
+    before = (night.folder / "records" / "private.csv").read_bytes()
     for data, log in [
+        ("records/private.csv", "records/private.csv"),
         ("records/private.csv", "missing/run.log"),
         ("records", "records/run.log"),
         ("records/private.csv", "records"),
@@ -105,9 +107,8 @@ def test_a_log_that_cannot_be_written_is_refused_before_anything_is_spent(night)
         assert f"--log {log}" in ended.err
     accounts = night.types("noisegate ledger show --json").json["accounts"]
     assert [account["spent"] for account in accounts] == [0]
-    assert [path.name for path in (night.folder / "records").iterdir()] == [
-        "private.csv"
-    ]
+    (records,) = (night.folder / "records").iterdir()
+    assert records.read_bytes() == before
 
 
 def test_a_run_that_is_stopped_says_so_without_the_words_of_the_error(night):

@@ -12,6 +12,7 @@ It is public, as the log ``noisegate`` of Python is::
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,9 @@ from datetime import datetime
 from pathlib import Path
 
 from noisegate.atomic import check_named, close_to_others, unwritable
+from noisegate.errors import OptionError, said
+
+_START_OF_LOG = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:")
 
 
 class RunLog:
@@ -42,10 +46,11 @@ class RunLog:
         The file is its owner's alone. An earlier one is appended to.
 
         Raises:
-            OptionError: if it cannot be written.
+            OptionError: if it cannot be written, or is a file of another kind.
         """
         check_named(self.path, "log")
         try:
+            self._check_is_log()
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._descriptor = os.open(self.path, flags, 0o600)
             # A terminal or a pipe has permissions of its own.
@@ -64,6 +69,18 @@ class RunLog:
             raise
         finally:
             self._close()
+
+    def _check_is_log(self) -> None:
+        """Refuses to append to the records, a ledger, or whatever else is no log."""
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file:
+            start = file.read(32)
+        if start and not _START_OF_LOG.match(start):
+            raise OptionError(
+                f"{said('log', self.path)} exists, and is no log of a run; choose "
+                "another name."
+            )
 
     def write(self, text: str) -> None:
         """Appends a line. A full disk stops no run whose cost is paid."""
