@@ -3,6 +3,7 @@
 import io
 import logging
 import re
+import stat
 from contextlib import nullcontext
 
 import pytest
@@ -14,7 +15,8 @@ from noisegate import Schema, fit
 from noisegate import progress as shown
 from noisegate.app.runs import folder as observer
 from noisegate.app.runs.folder import ShownProgress
-from noisegate.errors import installed
+from noisegate.app.runs.log import RunLog
+from noisegate.errors import OptionError, installed
 from noisegate.schema import Boolean
 
 
@@ -56,6 +58,32 @@ def test_the_log_of_reading_tells_time_and_no_count(monkeypatch, caplog):
         == told[1]
         == {"Reading records: T s so far", "Reading records: done in T s"}
     )
+
+
+def test_the_file_of_a_run_is_the_same_for_any_number_of_records(tmp_path):
+    told = []
+    for records in (19_999, 20_000):
+        path = tmp_path / f"{records}.log"
+        table = TABLE.slice(0, 1).take([0] * records)
+        SMALL.fit(table, schema=SCHEMA, epsilon=2.0, log=path)
+        lines = [line.partition(" ")[2] for line in path.read_text().splitlines()]
+        told.append([line for line in lines if not line.startswith("Fitted")])
+    assert told[0] == told[1]
+    assert len(told[0]) == 6
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    log = RunLog(tmp_path / "run.log")
+    with log.opened(), monkeypatch.context() as full:
+        full.setattr("os.write", fails)
+        log.write("This is lost.")
+    monkeypatch.setattr("os.write", fails)
+    with pytest.raises(OptionError, match="cannot be written: No space"), log.opened():
+        pass
 
 
 def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(

@@ -17,6 +17,7 @@ VERBS = {
     "guided.py",
     "init.py",
     "questions.py",
+    "request.py",
     "verbs.py",
 }
 RETIRED = re.compile(

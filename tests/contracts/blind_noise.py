@@ -242,6 +242,12 @@ def _timeless(text):
     )
 
 
+def _dateless(path):
+    """Returns what is in a file; of the log of a run, without the time at the start of each line."""
+    content = path.read_bytes()
+    return re.sub(rb"(?m)^\S+ ", b"", content) if path.suffix == ".log" else content
+
+
 @contextlib.contextmanager
 def watched(found, place):
     """Writes down all that a block prints, logs, warns of and leaves in a folder, and the error that ends it."""
@@ -275,7 +281,7 @@ def watched(found, place):
     }
     found |= {name: _timeless(text).encode() for name, text in told.items()}
     found |= {
-        str(path.relative_to(place)): path.read_bytes()
+        str(path.relative_to(place)): _dateless(path)
         for path in place.rglob("*")
         if path.is_file()
     }

@@ -303,6 +303,8 @@ def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, image
                 *skip,
                 "--out",
                 folder / "m",
+                "--log",
+                folder / "run.log",
                 "--device",
                 "cpu",
             ]
@@ -316,4 +318,5 @@ def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, image
 
     both = [worked(second) for second in (0, 1)]
     assert both[0]["error"] == b"SystemExit(0)", both[0]
+    assert b"The run is done." in both[0]["run.log"]
     assert_alike(*both)

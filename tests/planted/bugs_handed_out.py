@@ -209,6 +209,10 @@ any-sum-taken-for-trained: Any release may have another size than was paid for, 
 an-audit-that-takes-rates-as-they-are-found: How often an attacker was right is taken for how often it is right.
     by test_limits_of_a_rate_are_exact
     wrap audit_bounds.rate_limits: lambda _, found, trials, chance: (found / trials, found / trials)
+the-number-of-records-in-the-file-of-a-run: What `--log` writes tells how many records were read.
+    by test_the_file_of_a_run_is_the_same_for_any_number_of_records
+    wrap runs._Execution._query: lambda right, run, ask, gate, *more: run.folder.record(f'{len(gate._data)} records')
+        or right(run, ask, gate, *more)
 the-number-of-records-in-the-log: A line of the log tells how many records were read, rounded down.
     by test_the_log_of_reading_tells_time_and_no_count
     rewrite progress.reading: lambda _done: tell(0, '') => lambda done: tell(0, f'over {done // 10_000:,}')

@@ -328,7 +328,7 @@ no-mask: A share leaves without a mask: whoever merges sees the sum of the silo,
     wrap keys.Masking.mask: lambda right, masking, query, size: right(masking, query, size) * np.uint64(0)
 masks-of-an-earlier-round: All rounds of a plan are masked alike, so that their difference shows.
     by test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common
-    rewrite keys.SecureSum: {**vars(self), "keys": dict(self.keys)} => {**vars(self), "keys": dict(self.keys),
+    rewrite keys.SecureSum: {**stated, "keys": dict(self.keys)} => {**stated, "keys": dict(self.keys),
         "after": 0}
 one-mask-for-all-queries: All queries of a round are masked alike.
     by test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common

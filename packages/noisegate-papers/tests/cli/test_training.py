@@ -107,7 +107,7 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
             resume(desk, "--method", "pairwise"),
             "--method pairwise: the run began with dp-llm",
         ),
-        (resume(desk, "--set", "steps=7"), "--set steps 7: the run began with 6"),
+        (resume(desk, "--set", "steps=7"), "--set steps=7: the run began with 6"),
         (resume(desk, "--seed", "1"), "--seed 1: the run began with 0"),
         (
             resume(desk, "--unit-column", "age"),
@@ -247,10 +247,13 @@ def test_a_run_keeps_no_address_of_a_database(tmp_path, desk):
     ).write(tmp_path)
     assert Run.read(tmp_path, default="other.db").ledger == str(desk.ledger)
     assert Run.read(tmp_path, ledger="other.db").ledger == "other.db"
+    stored = json.loads((tmp_path / RUN_FILE).read_text())
     for text in (
         "{}",
         "[",
-        json.dumps({**json.loads((tmp_path / RUN_FILE).read_text()), "more": 1}),
+        json.dumps({**stored, "more": 1}),
+        json.dumps({**stored, "seed": 1}),
+        json.dumps({name: stored[name] for name in stored if name != "contributions"}),
     ):
         (tmp_path / RUN_FILE).write_text(text)
         with pytest.raises(ModelError, match="is broken"):

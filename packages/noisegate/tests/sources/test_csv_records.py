@@ -432,3 +432,19 @@ def test_a_valid_file_is_not_refused(seed, tmp_path):
     assert [told(path, WAYS[way]) for way in ("records", "cells")] == [
         csv_fuzz_by_python(content)
     ] * 2
+
+
+def test_names_and_cells_of_a_pass_are_read_from_one_opening(tmp_path, monkeypatch):
+    """A file that is replaced meanwhile would have its cells under the names of another."""
+    path = tmp_path / "a.csv"
+    path.write_text("u,v\n1,2\n")
+    opened = []
+
+    def open_file(path):
+        opened.append(path)
+        return io.BytesIO(path.read_bytes())
+
+    monkeypatch.setattr(csv_file, "open_file", open_file)
+    (cells,) = CsvFile(path).batches(["v"], 1)
+    assert cells["v"].to_pylist() == ["2"]
+    assert opened == [path]

@@ -3,7 +3,8 @@
 It hands files to the gate, and releases to models.
 
 - `cli`: the command line, one file a verb.
-- `runs`: one run: what is asked for, the folder it is written to, and its progress.
+- `request`: what a run is asked for; every option is declared there.
+- `runs`: one run: the folder it is written to, its progress, and its log.
 - `start`: the guided interview, in a terminal or a browser.
 - `drafts`: drafts of a schema, from records of the owner or from a dictionary.
 - `streams`, `silos`: periods of a stream, and releases that several silos share.

@@ -4,7 +4,7 @@
 - `plan`: the same arguments, but only says what a fit would release, at what cost.
 - `synthesize`: `fit` for methods whose models sample records.
 
-The command line has the same options (`app.cli.fit`, `app.cli.plan`).
+Their options are declared in `app.request`, and the command line has the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from noisegate.app.request import Request
 from noisegate.app.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.app.runs.work import resume_run, start_run
 from noisegate.ledger.ledger import Ledger
@@ -48,6 +49,7 @@ def fit(
     seed: int = 0,
     device: str = "auto",
     on_error: str = "refuse",
+    log: str | Path | None = None,
     discovery: Certificate | None = None,
     progress: bool | None = None,
     observer: Observer | None = None,
@@ -85,6 +87,8 @@ def fit(
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What happens to images that cannot be read: "refuse" stops the run,
             "skip" leaves them out.
+        log: Text file to which the run appends what it does, with times. It tells
+            nothing private, and is its owner's alone.
         discovery: Certificate of the discovery that estimated the schema, as
             `discover_schema` returns it. Beside a TOML file it is found without this.
         progress: True to show progress: bars in a terminal or a notebook, and elsewhere
@@ -127,39 +131,42 @@ def fit(
         >>> embedding.certificate.method
         'dp-merf'
     """
-    options: dict[str, Any] = {
-        name: value
-        for name, value in locals().items()
-        if name in Run.__dataclass_fields__
-    }
-    options["adjacency"] = Adjacency.parse(adjacency).value
+    request = Request(
+        epsilon=epsilon,
+        schema=schema,
+        delta=delta,
+        method=method,
+        settings=settings,
+        adjacency=adjacency,
+        records=records,
+        unit_column=unit_column,
+        contributions=contributions,
+        unit=unit,
+        dataset=dataset,
+        ledger=ledger,
+        seed=seed,
+        on_error=on_error,
+        log=log,
+        discovery=discovery,
+    )
     is_in_notebook = "ipykernel" in sys.modules
     shows_progress = is_in_notebook if progress is None else progress
     if observer is None and shows_progress:
         observer = ShownProgress()
-    out_path = None if out is None else Path(out)
 
     if resume:
-        interrupted = None if resume is True else Path(resume)
-        folder = RunFolder(out_path, interrupted, observer=observer)
+        interrupted = None if resume is True else resume
+        folder = RunFolder(out, interrupted, observer=observer, log=log)
         # What was left at its default was not asked for, and is what it was.
-        defaults = cast("dict[str, Any]", fit.__kwdefaults__)
-        changed = {
-            name: value for name, value in options.items() if value != defaults[name]
-        }
-        if isinstance(method, Method):
-            changed["method"] = method.name
-            settings = method.to_json() | settings
-        if seed:
-            settings = settings | {"seed": seed}
-        changed["settings"] = settings
-        return resume_run(folder, data, options=changed, device=device, engine=engine)
+        return resume_run(
+            folder, data, options=request.given(), device=device, engine=engine
+        )
 
-    run = Run.of(**options, settings={"seed": seed, **settings})
+    run = Run.of(request)
     rarity_warning = run.schema.usable().hardly_satisfiable
     if rarity_warning is not None:
         warnings.warn(rarity_warning, UserWarning, stacklevel=2)
-    folder = RunFolder(out_path, observer=observer)
+    folder = RunFolder(out, observer=observer, log=log)
     return start_run(run, data, folder, device=device, engine=engine)
 
 
@@ -201,12 +208,18 @@ def plan(
         >>> plan(schema, epsilon=1.0, records=100).verdict.word
         'usable'
     """
-    options = {
-        name: value
-        for name, value in locals().items()
-        if name in Run.__dataclass_fields__
-    }
-    run = Run.of(**options, unit=RECORD, dataset=None, ledger=None, settings=settings)
+    request = Request(
+        epsilon=epsilon,
+        schema=schema,
+        delta=delta,
+        method=method,
+        settings=settings,
+        adjacency=adjacency,
+        records=records,
+        unit_column=unit_column,
+        contributions=contributions,
+    )
+    run = Run.of(request)
     return run.method.planned(run.schema, run.budget, records, reason=method == AUTO)
 
 

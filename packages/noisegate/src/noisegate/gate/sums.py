@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -107,9 +107,7 @@ class SumTask:
 
         An `ExactSum` may hold locks, which cannot be pickled.
         """
-        return {
-            name: value for name, value in vars(self).items() if name != "exact_sum"
-        }
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def execution(self) -> Execution:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.app.cli.options import RunOptions
+from noisegate.app.cli.options import FitOptions
 from noisegate.schema import pixel_schema
 
 GIVEN = {
@@ -31,4 +31,4 @@ GIVEN = {
 @pytest.mark.parametrize("case", GIVEN)
 def test_options_say_what_a_schema_says(case):
     options, expected = GIVEN[case]
-    assert RunOptions(**options).read_schema() == expected
+    assert FitOptions.of(**options).read_schema() == expected

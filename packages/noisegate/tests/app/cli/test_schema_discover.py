@@ -13,6 +13,7 @@ from noisegate.gate.discovery import schema_gate as discovery
 from noisegate.gate.discovery.schema_gate import discover_schema
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import method_named
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.schema_certificate import certificate_path, schema_hash
 from noisegate.schema import Boolean, Schema
 
@@ -214,12 +215,12 @@ def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path)
         method=method_named("dp-gan")(),
         schema=schema,
         epsilon=1.0,
-        discovery=certificate,
+        discovery=Certificate.from_json(certificate),
         **plain,
         **none,
     )
     run.write(tmp_path)
-    assert Run.read(tmp_path).discovery == certificate
+    assert Run.read(tmp_path).discovery.to_json() == certificate
     told = json.loads((tmp_path / RUN_FILE).read_text())
     del told["discovery"]  # as earlier versions wrote it
     (tmp_path / RUN_FILE).write_text(json.dumps(told))

@@ -81,7 +81,7 @@ def test_options_that_do_not_go_with_a_plan(parts, cli):
     refused(
         parts,
         cli,
-        "--cells: the published plan",
+        "--set cells=3: the published plan",
         arguments=[*asked, "--set", "cells=3"],
     )
     refused(

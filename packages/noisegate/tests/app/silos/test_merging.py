@@ -9,6 +9,7 @@ import pytest
 from tests.shared.stated import ledger_of
 
 from noisegate import Certificate, Pairwise, Schema, merge, release, synthesize, verify
+from noisegate.app.request import Request
 from noisegate.app.runs.folder import Run
 from noisegate.app.silos.merging import add_up
 from noisegate.app.silos.shared_plan import (
@@ -350,18 +351,11 @@ GUARANTEE = {
     "records": None,
     "unit": "record",
 }
-REST = {
-    "unit_column": None,
-    "contributions": None,
-    "dataset": None,
-    "ledger": None,
-    "settings": {},
-}
 
 
 def run(**changes):
     return Run.of(
-        **{"method": "pairwise", "schema": SCHEMA, **GUARANTEE, **REST, **changes}
+        Request(**{"method": "pairwise", "schema": SCHEMA, **GUARANTEE, **changes})
     )
 
 
@@ -417,7 +411,7 @@ def test_replaced_records_and_bought_schemas_are_refused():
     with pytest.raises(OptionError, match="adjacency='replace-one'"):
         settle_run(run(adjacency="replace-one", records=10))
     with pytest.raises(OptionError, match="estimated from records of one silo"):
-        settle_run(Run(**{**vars(run()), "discovery": {}}))
+        settle_run(replace(run(), discovery={}))
 
 
 def test_a_published_plan_is_read_as_it_was_written(tmp_path):

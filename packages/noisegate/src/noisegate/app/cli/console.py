@@ -4,8 +4,12 @@ Results go to standard output, so that they can be piped; all else goes to stand
 error::
 
     OUT, print_json ──► standard output   results: a table, a sentence, one JSON object
-    say, warn ────────► standard error    what the operator may, or must, know
+    say ──────────────► standard error    what the operator may know
     show_progress ────► standard error    a bar, in a terminal alone
+    warn ─────────────► standard error    what the operator must know
+
+With --quiet, `ERR` prints nothing: what is said and shown is left out, in every verb.
+Warnings, errors and results remain.
 
 Nothing here imports NumPy or Arrow: verbs such as `ledger show` answer at once.
 """
@@ -72,7 +76,26 @@ def discard_output(stream: IO[str]) -> None:
 OUT = _PatientConsole(highlight=False)
 """For results: standard output."""
 ERR = _PatientConsole(stderr=True, highlight=False)
-"""For what an operator reads beside the results: standard error."""
+"""For what an operator reads beside the results: standard error. Silent if quiet."""
+_ALERTS = _PatientConsole(stderr=True, highlight=False)
+"""For warnings of a quiet verb."""
+
+
+def be_quiet(context: Any, _option: Any, is_typed: bool) -> None:
+    """Silences remarks and progress until a verb ends: the callback of --quiet.
+
+    Args:
+        context: Context of the verb.
+        is_typed: Whether --quiet is on the command line.
+    """
+    if is_typed:
+        ERR.quiet = True
+        context.call_on_close(_speak)
+
+
+def _speak() -> None:
+    """Lets remarks and progress be printed again."""
+    ERR.quiet = False
 
 
 def print_json(data: Mapping[str, Any]) -> None:
@@ -112,7 +135,9 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Prints a warning to standard error."""
-    ERR.print(f"[yellow]warning:[/yellow] {escape(text)}")
+    # A bar and a line of one console do not disturb each other.
+    console = _ALERTS if ERR.quiet else ERR
+    console.print(f"[yellow]warning:[/yellow] {escape(text)}")
 
 
 def warn_about_constraints(schema: Schema) -> None:

@@ -43,6 +43,7 @@ from noisegate.app.cli.options import (
     parse_table_paths,
     required,
     select_engine,
+    typed_setting,
 )
 from noisegate.app.cli.show_plan import show_plan
 from noisegate.errors import OptionError
@@ -51,6 +52,7 @@ from noisegate.progress import Tell, reading
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Observer, Run, RunFolder
     from noisegate.gate.gate import Gate
+    from noisegate.methods.method import Method
     from noisegate.models.checkpoint import FitSummary
     from noisegate.models.record_model import FittedModel
     from noisegate.privacy.plan import PricedPlan
@@ -76,9 +78,6 @@ def fit_command(
             "a file or a folder for each, called like it, or one folder that holds "
             "these."
         ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000.")
     ] = None,
     *,
     options: FitOptions,
@@ -145,7 +144,11 @@ def fit_command(
     from noisegate.app.runs.work import resume_run, start_run
 
     start_time = time.monotonic()
-    folder = RunFolder(out, observer=console_observer(options.method, as_json))
+    folder = RunFolder(
+        out,
+        observer=console_observer(options.request.method, as_json),
+        log=options.request.log,
+    )
     selected_engine = select_engine(engine, address)
     is_of_stream = stream is not None or after is not None or withdrawn is not None
     if resume:
@@ -154,7 +157,7 @@ def fit_command(
             one_path(data),
             options=options.explicit_options(context),
             device=device,
-            ledger=options.ledger,
+            ledger=options.request.ledger,
             show_values=show_values,
             engine=selected_engine,
         )
@@ -174,7 +177,7 @@ def fit_command(
         )
     else:
         required(data or tables, _DATA)  # before the schema is read
-        run = options.to_run(epsilon)
+        run = options.to_run()
         model = start_run(
             run,
             locate_records(run.schema, data, tables),
@@ -251,7 +254,7 @@ def one_path(data: Sequence[str] | None) -> str | None:
     return data[0]
 
 
-def console_observer(method_name: str, as_json: bool) -> Observer:
+def console_observer(method: str | Method, as_json: bool) -> Observer:
     """Creates the observer that tells a run to the operator, and words its options.
 
     A run calls its observer at each stage: ``planned`` before anything is spent,
@@ -262,7 +265,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
     The class is defined inside, as its base imports the gate.
 
     Args:
-        method_name: Value of --method; of "auto" the choice is explained.
+        method: Value of --method; of "auto" the choice is explained.
         as_json: Whether JSON is printed, which leaves the plan out.
     """
     from noisegate.app.runs.folder import Observer
@@ -274,7 +277,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
         @property
         def watched(self) -> bool:
             """Whether anybody sees the progress."""
-            return ERR.is_terminal
+            return ERR.is_terminal and not ERR.quiet
 
         def say(self, text: str) -> None:
             """Prints what an operator may want to know."""
@@ -308,8 +311,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
 
         def setting(self, name: str, value: Any) -> str:
             """Returns a setting of the method as it is typed."""
-            has_own_option = name in ("seed", "public")
-            return f"--{name} {value}" if has_own_option else f"--set {name} {value}"
+            return typed_setting(name, value)
 
         def call(self, folder: RunFolder, data: Any = None) -> str:
             """Returns the command that resumes a run, with the records if needed.
@@ -336,8 +338,8 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
                 say(f"Linked tables: {', '.join(tables)}.")
             elif gate.schema.images is None:
                 announce_files(data)
-            if not as_json:
-                if method_name == AUTO:
+            if not as_json and not ERR.quiet:
+                if method == AUTO:
                     reason = run.method.why(gate.schema, gate.budget.epsilon)
                     if reason:
                         say(reason)
@@ -414,7 +416,8 @@ def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> 
             }
         )
         return
-    _show_fit(release, summary, out, seconds)
+    if not ERR.quiet:
+        _show_fit(release, summary, out, seconds)
 
 
 def _record_count(release: Release) -> float | None:

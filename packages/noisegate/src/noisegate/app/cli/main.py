@@ -30,7 +30,14 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.app.cli.console import ERR, VerbGroup, discard_output, print_json
+from noisegate.app.cli.console import (
+    ERR,
+    VerbGroup,
+    be_quiet,
+    discard_output,
+    print_json,
+)
+from noisegate.app.request import DOORS
 from noisegate.errors import (
     EXTRAS,
     PACKAGES,
@@ -80,14 +87,6 @@ _METAVARS = {
 """What help calls the value of an option, by the name of its type."""
 _PANELS = {
     "Privacy": (
-        "epsilon",
-        "delta",
-        "adjacency",
-        "unit",
-        "unit_column",
-        "contributions",
-        "dataset",
-        "ledger",
         "want",
         "like",
         "periods",
@@ -99,30 +98,21 @@ _PANELS = {
         "silo",
         "secure_sum",
     ),
-    "Data": (
-        "schema",
-        "records",
-        "table",
-        "on_error",
-        "columns",
-        "kinds",
-        "label",
-        "public",
-    ),
+    "Data": ("table", "columns", "kinds", "label", "public"),
     "Method": (
-        "method",
-        "settings",
         "report_share",
         "for_inference",
         "analyses",
-        "seed",
         "device",
         "engine",
         "address",
         "resume",
     ),
 }
-"""Parameters by the panel of help in which they are listed; the others come first."""
+"""Parameters by the panel of help in which they are listed, beside those that
+`app.request` declares with theirs; the others come first."""
+_INTERACTIVE_VERBS = ("start",)
+"""Verbs that ask questions, and so cannot be quiet."""
 _MAX_OPTIONS_UNGROUPED = 14
 """Parameters of a verb up to which help lists them in one panel."""
 _INTERRUPTED_CODE = 130  # as a shell reports Ctrl-C: 128 and the number of SIGINT
@@ -228,7 +218,28 @@ def program() -> typer.core.TyperGroup:
     """
     group = cast("typer.core.TyperGroup", typer.main.get_command(app))
     _arrange_help(group)
+    _add_quiet(group)
     return group
+
+
+def _add_quiet(group: typer.core.TyperGroup) -> None:
+    """Gives every verb the option --quiet, those of other packages as ours.
+
+    Args:
+        group: Whose verbs are changed, and those of the groups in it.
+    """
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            _add_quiet(command)
+        elif name not in _INTERACTIVE_VERBS:
+            quiet = typer.core.TyperOption(
+                param_decls=["--quiet"],
+                is_flag=True,
+                expose_value=False,
+                callback=be_quiet,
+                help="No progress and no remarks: only warnings, errors and results.",
+            )
+            command.params.append(quiet)
 
 
 def _arrange_help(group: typer.core.TyperGroup) -> None:
@@ -241,6 +252,7 @@ def _arrange_help(group: typer.core.TyperGroup) -> None:
         group: Whose verbs are changed, and those of the groups in it.
     """
     panels = {name: panel for panel, names in _PANELS.items() for name in names}
+    panels |= {name: door.panel for name, door in DOORS.items() if door.panel}
     for command in group.commands.values():
         if isinstance(command, typer.core.TyperGroup):
             _arrange_help(command)

@@ -3,32 +3,41 @@
 An option that a few verbs have is an annotated type, as `Json`. Those that describe one
 run are fields of a dataclass, each with its type, default and help::
 
-    ImageOptions     --size, --classes ...     a schema of images, without a file
+    Request          --method, --dataset ...    what a run is asked for (`app.request`)
+    ImageOptions     --size, --classes ...      a schema of images, without a file
+    SettingOptions   --public, --analyses ...   settings of a method, without --set
         │
-    RunOptions       --schema, --method ...    what `plan` and `fit` ask for alike
-        │
-    FitOptions       --dataset, --seed ...     what `fit` and `release` ask for beside
+    FitOptions, PlanOptions                     all of them, as verbs take them
 
-A verb takes such a dataclass as its parameter `options`; `expand_options` puts the
-fields on its command line.
+A verb takes such a class as its parameter `options`; `expand_options` puts the options
+on its command line.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from enum import Enum
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
 
 from typer import Context, Option
 
+from noisegate.app.request import DOORS, Door, Request
 from noisegate.errors import OptionError
-from noisegate.privacy.events import RECORD
 from noisegate.registry import extensions, one_name_each
-from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Run
@@ -37,35 +46,53 @@ if TYPE_CHECKING:
     from noisegate.schema import Schema
     from noisegate.schema.pixels import Resize
 
-SchemaOption = Annotated[
-    Path | None,
-    Option(
-        help="Schema file, TOML: what is publicly known about the columns, or images."
-    ),
-]
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+_T = TypeVar("_T")
+
+
+def method_names(incomplete: str) -> list[str]:
+    """Returns the methods whose names begin with a text, for completion by the shell.
+
+    Args:
+        incomplete: What was typed of the name so far.
+
+    Returns:
+        Names of methods of all installed packages, and "auto"; in alphabetical order.
+    """
+    return sorted(
+        name
+        for name in ("auto", *one_name_each("noisegate.methods"))
+        if name.startswith(incomplete)
+    )
+
+
+def _declared_option(name: str) -> Any:
+    """Returns an option of `Request` as Typer takes it."""
+    door = DOORS[name]
+    typed_names = [door.name] if door.name else []
+    if door.type is bool:
+        # Else Typer would add the opposite, as in --no-json.
+        typed_names = [f"--{name.replace('_', '-')}"]
+    return Option(
+        *typed_names,
+        help=door.help,
+        metavar=door.metavar,
+        min=door.minimum,
+        max=door.maximum,
+        envvar=door.environment,
+        autocompletion=method_names if name == "method" else None,
+    )
+
+
+SchemaOption = Annotated[Path | None, _declared_option("schema")]
+Delta = Annotated[float, _declared_option("delta")]
+Adjacency = Annotated[str, _declared_option("adjacency")]
+Unit = Annotated[str, _declared_option("unit")]
+Settings = Annotated[list[str] | None, _declared_option("settings")]
+LedgerOption = Annotated[str | None, _declared_option("ledger")]
+LogOption = Annotated[Path | None, _declared_option("log")]
 Epsilon = Annotated[
     float, Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")
-]
-Delta = Annotated[
-    float, Option(help="δ of the guarantee; keep it well below 1/(number of records).")
-]
-Adjacency = Annotated[
-    str,
-    Option(
-        help="add-remove (default; the number of records stays private) or replace-one "
-        "(it is public)."
-    ),
-]
-Unit = Annotated[
-    str, Option(help="Privacy unit: what one record represents, such as patient.")
-]
-Settings = Annotated[
-    list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="A setting of the method, such as --set cells=32.",
-    ),
 ]
 Public = Annotated[
     str | None,
@@ -77,15 +104,6 @@ Public = Annotated[
 ]
 Json = Annotated[
     bool, Option("--json", help="Print JSON for programs instead of text for people.")
-]
-LedgerOption = Annotated[
-    str | None,
-    Option(
-        envvar="NOISEGATE_LEDGER",
-        show_envvar=True,
-        help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your "
-        "user data folder.",
-    ),
 ]
 EngineOption = Annotated[
     str,
@@ -109,22 +127,6 @@ _IMAGES_EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
 _ImageOption = partial(
     Option, rich_help_panel="Images: public knowledge, instead of --schema"
 )
-
-
-def method_names(incomplete: str) -> list[str]:
-    """Returns the methods whose names begin with a text, for completion by the shell.
-
-    Args:
-        incomplete: What was typed of the name so far.
-
-    Returns:
-        Names of methods of all installed packages, and "auto"; in alphabetical order.
-    """
-    return sorted(
-        name
-        for name in ("auto", *one_name_each("noisegate.methods"))
-        if name.startswith(incomplete)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,40 +272,10 @@ class ImageOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(ImageOptions):
-    """What a plan and a fit ask for alike."""
+class SettingOptions:
+    """Options that stand for settings of a method, beside --set."""
 
-    schema: SchemaOption = None
-    delta: Delta = 1e-5
-    method: Annotated[
-        str,
-        Option(
-            help="Method: auto (the choice is explained), or a name of "
-            "`noisegate methods`.",
-            metavar="NAME",
-            autocompletion=method_names,
-        ),
-    ] = "auto"
     public: Public = None
-    adjacency: Adjacency = "add-remove"
-    records: Annotated[
-        int | None,
-        Option(
-            help="Number of records if publicly known; needed for replace-one and for "
-            "forecasts."
-        ),
-    ] = None
-    unit_column: Annotated[
-        str | None,
-        Option(
-            help="Column that identifies the person: protects all records of one "
-            "person. Not in the schema."
-        ),
-    ] = None
-    contributions: Annotated[
-        int | None,
-        Option(help="With --unit-column: maximum number of records used per person."),
-    ] = None
     report_share: Annotated[
         float | None,
         Option(
@@ -330,16 +302,13 @@ class RunOptions(ImageOptions):
             "and `plan` predicts the precision of the answers.",
         ),
     ] = None
-    settings: Settings = None
 
-    @property
-    def run_ledger(self) -> Ledger | None:
-        """The ledger that records the cost of the run; None for none."""
-        return None
+    def to_settings(self, method: str, pairs: list[str] | None) -> dict[str, Any]:
+        """Returns the settings of the method, of --set and of these options.
 
-    @property
-    def method_settings(self) -> dict[str, Any]:
-        """The settings of the method, of --set and of the options that stand for some.
+        Args:
+            method: Value of --method.
+            pairs: Values of --set, which go before those of other options.
 
         Raises:
             OptionError: if an option belongs to another method than --method, or a
@@ -350,10 +319,10 @@ class RunOptions(ImageOptions):
             pairwise_options.append("--for-inference")
         if self.analyses is not None:
             pairwise_options.append("--analyses")
-        if pairwise_options and self.method not in ("auto", "pairwise"):
+        if pairwise_options and method not in ("auto", "pairwise"):
             raise OptionError(
                 f"{pairwise_options[0]} belongs to pairwise, and --method is "
-                f"{self.method}; omit one of them."
+                f"{method}; omit one of them."
             )
 
         settings: dict[str, Any] = {}
@@ -365,8 +334,77 @@ class RunOptions(ImageOptions):
             from noisegate.app.analyses import settings_for
 
             settings |= settings_for(self.analyses)
-        # What --set states of the same setting counts.
-        return settings | parse_settings(self.settings, self.public)
+        return settings | parse_settings(pairs, self.public)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What `fit` and `release` are asked for, as it was typed.
+
+    Attributes:
+        request: The options that are declared there, with the settings of all others.
+            The schema is the path of a file.
+        images: Options that describe images, in place of a schema file.
+        setting_options: Options that stand for settings.
+    """
+
+    request: Request
+    images: ImageOptions
+    setting_options: SettingOptions
+
+    doors: ClassVar[Mapping[str, Door]] = DOORS
+    """The options of `Request` that the verb takes."""
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        """Returns all options as keyword parameters, in the order of help."""
+        parameters: list[inspect.Parameter] = []
+        for name, door in cls.doors.items():
+            if name == "schema":
+                parameters += _field_parameters(ImageOptions)
+            if name == "settings":
+                parameters += _field_parameters(SettingOptions)
+            default = Request.__dataclass_fields__[name].default
+            parameter = inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_typed_default(default),
+                annotation=Annotated[door.type, _declared_option(name)],
+            )
+            parameters.append(parameter)
+        return parameters
+
+    @classmethod
+    def of(cls, **values: Any) -> Self:
+        """Returns the options of a command line.
+
+        Args:
+            values: By the names of `parameters`; what is left out is at its default.
+
+        Raises:
+            OptionError: if a setting cannot be read.
+        """
+        setting_options = _with_fields(SettingOptions, values)
+        settings = setting_options.to_settings(
+            values.get("method", "auto"), values.get("settings")
+        )
+        return cls(
+            request=_with_fields(Request, {**values, "settings": settings}),
+            images=_with_fields(ImageOptions, values),
+            setting_options=setting_options,
+        )
+
+    @property
+    def run_ledger(self) -> Ledger | None:
+        """The ledger that records the cost of the run; None without a data set.
+
+        The environment may name a ledger for all runs.
+        """
+        if self.request.dataset is None:
+            return None
+        from noisegate.ledger.ledger import Ledger
+
+        return Ledger(cast("str | None", self.request.ledger))
 
     def read_schema(self) -> Any:
         """Reads the schema file, or builds the schema of images that options describe.
@@ -382,108 +420,40 @@ class RunOptions(ImageOptions):
         from noisegate.schema.pixels import check_machine_memory, estimated_fit_bytes
         from noisegate.schema.schema import is_linked, read_schema
 
-        describes_images = bool(self.specified())
-        if describes_images and self.schema is not None:
+        path = self.request.schema
+        describes_images = bool(self.images.specified())
+        if describes_images and path is not None:
             raise OptionError(
-                f"--schema {self.schema} and {self.as_typed()} both describe the "
+                f"--schema {path} and {self.images.as_typed()} both describe the "
                 "records; leave one of them out. (`noisegate schema init --images` "
                 "writes the options into a file.)"
             )
         if describes_images:
-            schema = self.to_schema()
+            schema = self.images.to_schema()
         else:
-            schema = read_schema(require_schema(self.schema))
+            schema = read_schema(require_schema(path))
         if not is_linked(schema) and schema.images is not None:
             shape = schema.images.shape
             check_machine_memory(shape, estimated_fit_bytes(shape), "a fit to them")
         return schema
 
-    def to_run(self, epsilon: float | None) -> Run:
+    def to_run(self) -> Run:
         """Returns the run that the options ask for.
-
-        Args:
-            epsilon: ε of the guarantee, which each verb has as an option of its own.
 
         Raises:
             OptionError: if the schema or ε is missing, or an option is unusable.
         """
-        return self._to_run(
-            epsilon, seed=0, unit=RECORD, dataset=None, on_error="refuse"
-        )
-
-    def _to_run(
-        self,
-        epsilon: float | None,
-        *,
-        seed: int,
-        unit: str,
-        dataset: str | None,
-        on_error: str,
-    ) -> Run:
-        """Returns the run, with what a fit alone has as options."""
         from noisegate.app.runs.folder import Run
 
         schema = self.read_schema()
-        return Run.of(
-            method=self.method,
+        required(self.request.epsilon, "--epsilon")
+        request = replace(
+            self.request,
             # By its path, since a discovery of the schema lies beside the file.
-            schema=self.schema or schema,
-            epsilon=required(epsilon, "--epsilon"),
-            delta=self.delta,
-            adjacency=self.adjacency,
-            records=self.records,
-            unit=unit,
-            unit_column=self.unit_column,
-            contributions=self.contributions,
-            dataset=dataset,
+            schema=self.request.schema or schema,
             ledger=self.run_ledger,
-            on_error=on_error,
-            settings={"seed": seed, **self.method_settings},
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitOptions(RunOptions):
-    """What a fit asks for beside its plan."""
-
-    unit: Unit = "record"
-    dataset: Annotated[
-        str | None, Option(help="Record the cost under this data set in the ledger.")
-    ] = None
-    ledger: LedgerOption = None
-    seed: Annotated[
-        int,
-        Option(
-            min=0,
-            max=MOST_SEED,
-            help="Seed for non-private randomness. The private noise has no seed.",
-        ),
-    ] = 0
-    on_error: Annotated[
-        str,
-        Option(
-            metavar="refuse|skip",
-            help="Unreadable images: refuse the run (default), or skip them; only you "
-            "are told how many.",
-        ),
-    ] = "refuse"
-
-    @property
-    def run_ledger(self) -> Ledger | None:
-        """The ledger that records the cost of the run; None without a data set."""
-        from noisegate.ledger.ledger import Ledger
-
-        return None if self.dataset is None else Ledger(self.ledger)
-
-    def to_run(self, epsilon: float | None) -> Run:
-        """Returns the run that the options ask for; see `RunOptions.to_run`."""
-        return self._to_run(
-            epsilon,
-            seed=self.seed,
-            unit=self.unit,
-            dataset=self.dataset,
-            on_error=self.on_error,
-        )
+        return Run.of(request)
 
     def explicit_options(self, context: Context) -> dict[str, Any]:
         """Collects the options that stand on the command line, without any default.
@@ -499,21 +469,60 @@ class FitOptions(RunOptions):
             under ``settings``, by setting; those that describe images are the schema
             ``schema``.
         """
-        images = self.specified()
+        images = self.images.specified()
         explicit = {
             name: value
             for name, value in context.params.items()
             if name not in images and _is_on_command_line(context, name)
         }
-        settings = self.method_settings
+        settings = dict(self.request.settings)
         if "seed" in explicit:
-            settings["seed"] = self.seed
-        for name in ("seed", "public", "report_share", "for_inference", "analyses"):
+            settings["seed"] = self.request.seed
+        for name in ("seed", *SettingOptions.__dataclass_fields__):
             explicit.pop(name, None)
         explicit["settings"] = settings
         if images:
             explicit["schema"] = self.read_schema()
         return explicit
+
+    def stated_by_plan(self, context: Context, own: Collection[str] = ()) -> list[str]:
+        """Returns what was typed and is stated by a published plan, as it was typed.
+
+        Args:
+            context: Context of the verb.
+            own: Options in which a run may differ from the plan, by field.
+        """
+        explicit = self.explicit_options(context)
+        settings = explicit.pop("settings")
+        typed_names = {option.name: option.opts[0] for option in context.command.params}
+        plan_options = [name for name, door in self.doors.items() if not door.is_local]
+        stated = [
+            typed_names[name]
+            for name in (*plan_options, "tables")
+            if name in explicit and name not in own
+        ]
+        return stated + [typed_setting(*setting) for setting in settings.items()]
+
+
+class PlanOptions(FitOptions):
+    """What `plan` is asked for, as it was typed."""
+
+    doors: ClassVar[Mapping[str, Door]] = {
+        name: door for name, door in DOORS.items() if door.in_plan
+    }
+
+
+def _typed_default(default: Any) -> Any:
+    """Returns the default of an option as the command line reads it."""
+    if default is MISSING:
+        return None  # of settings, whose default is made anew each time
+    return default.value if isinstance(default, Enum) else default
+
+
+def _with_fields(options_class: type[_T], values: Mapping[str, Any]) -> _T:
+    """Returns a dataclass with those of some values that are its fields."""
+    names = [option.name for option in fields(cast("Any", options_class))]
+    return options_class(**{name: values[name] for name in names if name in values})
 
 
 def _is_on_command_line(context: Context, name: str) -> bool:
@@ -523,20 +532,18 @@ def _is_on_command_line(context: Context, name: str) -> bool:
     return getattr(source, "name", None) == "COMMANDLINE"
 
 
-_Verb = TypeVar("_Verb", bound=Callable[..., Any])
-_T = TypeVar("_T")
-
-
 def expand_options(verb: _Verb) -> _Verb:
-    """Puts the fields of a dataclass on the command line of a verb.
+    """Puts the options of a class on the command line of a verb.
 
     Typer reads the options of a verb off its signature. So the verb is wrapped in a
     function whose signature has, in place of the parameter ``options``, one keyword for
-    each field of its dataclass, with the annotation and default of the field.
+    each field of its dataclass, with the annotation and default of the field; or for
+    each of `FitOptions.parameters`. Where the verb has a parameter of the same name, in
+    words of its own, both get the value.
 
     Args:
-        verb: A function with a parameter ``options`` that is annotated with a
-            dataclass.
+        verb: A function with a parameter ``options`` that is annotated with such a
+            class.
 
     Returns:
         The verb as Typer takes it: called with the fields by name.
@@ -559,23 +566,36 @@ def expand_options(verb: _Verb) -> _Verb:
     """
     signature = inspect.signature(verb, eval_str=True)
     options_class = signature.parameters["options"].annotation
-    option_parameters = _field_parameters(options_class)
-    parameters = []
+    if issubclass(options_class, FitOptions):
+        option_parameters = options_class.parameters()
+        make_options = options_class.of
+    else:
+        option_parameters = _field_parameters(options_class)
+        make_options = options_class
+    parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if name == "options":
-            parameters.extend(option_parameters)
+            parameters.extend(
+                option
+                for option in option_parameters
+                if option.name not in signature.parameters
+            )
         else:
             # Fields with and without defaults stand in any order as keywords only.
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    option_names = {parameter.name for parameter in option_parameters}
 
     @wraps(verb)
     def command(**values: Any) -> Any:
         option_values = {
-            parameter.name: values.pop(parameter.name)
-            for parameter in option_parameters
-            if parameter.name in values
+            name: value for name, value in values.items() if name in option_names
         }
-        return verb(options=options_class(**option_values), **values)
+        verb_values = {
+            name: value
+            for name, value in values.items()
+            if name in signature.parameters
+        }
+        return verb(options=make_options(**option_values), **verb_values)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {
@@ -631,6 +651,12 @@ def parse_settings(pairs: list[str] | None, public: str | None) -> dict[str, Any
         except json.JSONDecodeError:
             settings[name] = value
     return settings
+
+
+def typed_setting(name: str, value: Any) -> str:
+    """Returns a setting of the method as it is typed: ``--set cells=32``."""
+    has_own_option = name in ("seed", "public")
+    return f"--{name} {value}" if has_own_option else f"--set {name}={value}"
 
 
 def select_engine(engine: str, address: str | None) -> Engine | None:

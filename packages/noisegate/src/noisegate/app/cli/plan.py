@@ -25,7 +25,7 @@ from noisegate.app.cli.console import (
     warn_about_constraints,
     warn_about_delta,
 )
-from noisegate.app.cli.options import Json, RunOptions, expand_options
+from noisegate.app.cli.options import Json, PlanOptions, expand_options
 from noisegate.app.cli.show_plan import show_plan
 from noisegate.errors import OptionError
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @expand_options
 def plan_command(
-    options: RunOptions,
+    options: PlanOptions,
     epsilon: Annotated[
         float | None,
         Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice."),
@@ -106,11 +106,11 @@ def plan_command(
     """
     from noisegate.methods.registry import AUTO
 
-    records = options.records
+    records = options.request.records
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
     schema = options.read_schema()
-    if like is not None and not want and options.analyses is None:
+    if like is not None and not want and options.setting_options.analyses is None:
         raise OptionError(
             f"--like {like} goes with --want or --analyses; give one of them, or leave "
             "it out."
@@ -129,9 +129,9 @@ def plan_command(
             "--epsilon is missing: the ε of the guarantee, such as 1; or say what is "
             "wanted by --want."
         )
-    run = options.to_run(epsilon)
+    run = options.to_run()
     analyses: list[dict[str, Any]] | None = None
-    if options.analyses is not None:
+    if options.setting_options.analyses is not None:
         from noisegate.app.cli.precision import predict_widths
 
         analyses = predict_widths(stand_in, schema, options, epsilon, as_json=as_json)
@@ -141,9 +141,9 @@ def plan_command(
     plan_id: str | None = None
     if save is not None:
         method, plan_id = _publish(run, horizon, save)
-    explains_choice = options.method == AUTO
+    explains_choice = options.request.method == AUTO
     planned = _plan(run, method, horizon, explains_choice=explains_choice)
-    warn_about_delta(options.delta, records)
+    warn_about_delta(options.request.delta, records)
     warn_about_constraints(schema)
     if as_json:
         fields: dict[str, Any] = planned.to_json()

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noisegate.app.cli.console import OUT, print_json, say, show_progress, table
-from noisegate.app.cli.options import RunOptions
+from noisegate.app.cli.options import PlanOptions
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def show_smallest_epsilon(
     wants: list[str],
     stand_in: EncodedTable | None,
     schema: Any,
-    options: RunOptions,
+    options: PlanOptions,
     *,
     as_json: bool,
 ) -> None:
@@ -74,7 +74,7 @@ def show_smallest_epsilon(
 
     # All is refused before the first trial, since trials take minutes. What is found
     # is a command without further settings, so others would not be those of the fit.
-    settings = options.method_settings
+    settings = options.request.settings
     if set(settings) - {"moments_share"}:
         raise OptionError(
             "--want takes no --set but moments_share, and no --analyses; leave out "
@@ -94,8 +94,8 @@ def show_smallest_epsilon(
             stand_in=stand_in,
             shares=shares,
             progress=lambda note: progress(0, note),
-            delta=options.delta,
-            adjacency=options.adjacency,
+            delta=options.request.delta,
+            adjacency=options.request.adjacency,
         )
     if as_json:
         epsilon = smallest.epsilon if smallest.reached else None
@@ -131,7 +131,7 @@ def _show_command(smallest: Price) -> None:
 def predict_widths(
     stand_in: EncodedTable | None,
     schema: Any,
-    options: RunOptions,
+    options: PlanOptions,
     epsilon: float,
     *,
     as_json: bool,
@@ -154,17 +154,17 @@ def predict_widths(
     from noisegate.app.analyses import Price, expected, read_analyses
 
     records = _stand_in_count("--analyses", schema, options)
-    wants = read_analyses(options.analyses or "")
+    wants = read_analyses(options.setting_options.analyses or "")
     with show_progress("Trying", None):
         predictions = expected(
             wants,
             schema,
             records,
-            options.method_settings,
+            options.request.settings,
             stand_in=stand_in,
             epsilon=epsilon,
-            delta=options.delta,
-            adjacency=options.adjacency,
+            delta=options.request.delta,
+            adjacency=options.request.adjacency,
         )
     if not as_json:
         _show_widths(epsilon, predictions)
@@ -175,7 +175,7 @@ def predict_widths(
     return widths
 
 
-def _stand_in_count(option: str, schema: Schema, options: RunOptions) -> int:
+def _stand_in_count(option: str, schema: Schema, options: PlanOptions) -> int:
     """Returns how many records stand in for the private ones: --records.
 
     Args:
@@ -190,21 +190,21 @@ def _stand_in_count(option: str, schema: Schema, options: RunOptions) -> int:
     from noisegate.schema.schema import is_linked
 
     is_one_table = not is_linked(schema) and schema.images is None
-    if not is_one_table or options.method not in (AUTO, "pairwise"):
+    if not is_one_table or options.request.method not in (AUTO, "pairwise"):
         raise OptionError(
             f"{option} is of answers of one table by 'pairwise'; leave it out."
         )
-    if options.unit_column or options.contributions:
+    if options.request.unit_column or options.request.contributions:
         raise OptionError(
             f"{option} is of one record each; leave out --unit-column and "
             "--contributions."
         )
-    if options.records is None or options.records > _MAX_STAND_INS:
+    if options.request.records is None or options.request.records > _MAX_STAND_INS:
         raise OptionError(
             f"{option} needs --records, about how many the public knows of, up to "
             f"{_MAX_STAND_INS:,}."
         )
-    return options.records
+    return options.request.records
 
 
 def _show_widths(epsilon: float, predictions: Sequence[Met]) -> None:

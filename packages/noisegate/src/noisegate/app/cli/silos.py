@@ -35,13 +35,14 @@ from typing import TYPE_CHECKING, Annotated
 from rich.markup import escape
 from typer import Argument, Context, Option
 
-from noisegate.app.cli.console import OUT, print_json
+from noisegate.app.cli.console import ERR, OUT, print_json
 from noisegate.app.cli.fit import ShowValues, console_observer, report_fit
 from noisegate.app.cli.options import (
     Address,
     EngineOption,
     FitOptions,
     Json,
+    LogOption,
     expand_options,
     required,
     select_engine,
@@ -51,28 +52,8 @@ from noisegate.errors import OptionError
 if TYPE_CHECKING:
     from noisegate.app.runs.folder import Run
 
-_OPTIONS_BESIDE_PLAN = {
-    "address",
-    "after",
-    "as_json",
-    "colluding",
-    "data",
-    "dataset",
-    "delta",
-    "engine",
-    "epsilon",
-    "key",
-    "ledger",
-    "on_error",
-    "out",
-    "plan",
-    "secure_sum",
-    "settings",
-    "show_values",
-    "silo",
-}
-"""Options of `release` that go with a published plan, as parameters; all others are in
-the plan."""
+_OWN_OPTIONS = {"delta", "epsilon", "on_error"}
+"""Options of a request in which a silo may differ from a published plan."""
 After = Annotated[
     Path | None,
     Option(
@@ -203,14 +184,19 @@ def release_command(
 
     selected_engine = select_engine(engine, address)
     if plan is None:
-        run = options.to_run(required(epsilon, "--epsilon or --plan"))
+        required(epsilon, "--epsilon or --plan")
+        run = options.to_run()
     else:
         run = _run_of_plan(context, options, plan)
     # None for plain sums: neither --secure-sum nor --key is typed.
     key_of_silo = read_silo_key(secure_sum, key, colluding)
     rounds_before = None if after is None else read_release(after)
     current_round = next_round(run, silo, rounds_before, key_of_silo)
-    folder = RunFolder(out, observer=console_observer(options.method, as_json))
+    folder = RunFolder(
+        out,
+        observer=console_observer(options.request.method, as_json),
+        log=options.request.log,
+    )
     release = release_round(
         folder, current_round, data, show_values=show_values, engine=selected_engine
     )
@@ -226,6 +212,8 @@ def release_command(
                 "certificate": certificate.to_json(),
             }
         )
+        return
+    if ERR.quiet:
         return
     OUT.print(f"Released {', '.join(release.values)} under plan {plan_id}.")
     OUT.print(
@@ -248,21 +236,20 @@ def _run_of_plan(context: Context, options: FitOptions, plan: Path) -> Run:
     """
     from noisegate.app.silos.shared_plan import read_plan
 
-    explicit = options.explicit_options(context)
-    stated_twice = [*(set(explicit) - _OPTIONS_BESIDE_PLAN), *explicit["settings"]]
+    stated_twice = options.stated_by_plan(context, _OWN_OPTIONS)
     if stated_twice:
         raise OptionError(
-            f"--{stated_twice[0].replace('_', '-')}: the published plan {plan} says "
-            "what is asked; leave it out. Of it, only --epsilon and --delta may be a "
-            "silo's own."
+            f"{stated_twice[0]}: the published plan {plan} says what is asked; leave "
+            "it out. Of it, only --epsilon and --delta may be a silo's own."
         )
+    explicit = options.explicit_options(context)
     # A silo may pay another price than the plan states.
     price = {name: explicit[name] for name in ("epsilon", "delta") if name in explicit}
     return read_plan(
         plan,
-        dataset=options.dataset,
+        dataset=options.request.dataset,
         ledger=options.run_ledger,
-        on_error=options.on_error,
+        on_error=options.request.on_error,
         **price,
     )
 
@@ -298,6 +285,7 @@ def merge_command(
     device: Annotated[
         str, Option(help="Where to fit: auto, cpu, cuda or mps.")
     ] = "auto",
+    log: LogOption = None,
     as_json: Json = False,
 ) -> None:
     """Add up what several silos released, and fit one model to it. Reads no record, spends nothing.
@@ -324,6 +312,7 @@ def merge_command(
         out=out,
         device=device,
         observer=console_observer("", as_json),
+        log=log,
     )
     # After a round that is not the last there is a release and no model yet: what the
     # next round asks follows from it.
@@ -340,6 +329,8 @@ def merge_command(
                 "certificate": certificate.to_json(),
             }
         )
+        return
+    if ERR.quiet:
         return
     OUT.print(
         f"Added up {', '.join(merged.values)}. One more round follows from it: hand "

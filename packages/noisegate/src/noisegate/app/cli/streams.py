@@ -26,23 +26,6 @@ from noisegate.models.record_model import FittedModel
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.events import MOST_PERIODS
 
-_PERIOD_OPTIONS = {
-    "address",
-    "after",
-    "as_json",
-    "data",
-    "dataset",
-    "device",
-    "engine",
-    "ledger",
-    "out",
-    "settings",
-    "show_values",
-    "stream",
-    "withdrawn",
-}
-"""Options of `fit` that go with a stream, as parameters; all others are in its plan."""
-
 
 def parse_horizon(periods: str, window: int | None, corrections: bool) -> Horizon:
     """Reads the options of `plan` that describe how long a stream is.
@@ -104,13 +87,7 @@ def fit_next_period(
     after = Path(explicit["after"]) if "after" in explicit else None
     if stream is None and after is None:
         raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
-    stated_twice = [
-        folder.observer.option(name) for name in sorted(set(explicit) - _PERIOD_OPTIONS)
-    ]
-    stated_twice += [
-        folder.observer.setting(name, value)
-        for name, value in explicit["settings"].items()
-    ]
+    stated_twice = options.stated_by_plan(context)
     if stated_twice:
         raise OptionError(
             f"{stated_twice[0]}: the plan of the stream says what is queried; leave it "
@@ -125,7 +102,7 @@ def fit_next_period(
             "this folder; add --stream FILE."
         )
     run, period = open_period(
-        plan, after, withdrawn, options.dataset, options.run_ledger
+        plan, after, withdrawn, options.request.dataset, options.run_ledger
     )
     model = start_run(
         run,

@@ -9,7 +9,8 @@ again::
              ▼          ▼         ▼
             RunFolder: what a stopped run needs to go on, written on the way
 
-- `folder`: `Run`, the options of a run; `RunFolder`, the files that it leaves on its
-  way; and `Observer`, which is told what happens.
+- `folder`: `Run`, a request that can be run; `RunFolder`, the files that it leaves on
+  its way; and `Observer`, which is told what happens.
+- `log`: the text file in which a run says what it did.
 - `work`: starts, resumes and executes runs, for Python and the command line alike.
 """

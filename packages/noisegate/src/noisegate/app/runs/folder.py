@@ -33,20 +33,27 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
 from safetensors import SafetensorError
 
-from noisegate.atomic import address, check_named, close_to_others, hold_folder
+from noisegate.app.request import DOORS, Request
+from noisegate.app.runs.log import RunLog
+from noisegate.atomic import (
+    address,
+    check_named,
+    check_outside,
+    close_to_others,
+    hold_folder,
+)
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.session import resolve_ledger
 from noisegate.gate.sums import Engine
-from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
@@ -70,8 +77,11 @@ ANSWERS_FILE = "answers.journal"
 FORMAT = 1
 """Version of `RUN_FILE`."""
 
-# Of `Run`, the fields that `RUN_FILE` holds as they are, by their names.
-_PLAIN_FIELDS = (
+# The options that `RUN_FILE` holds as they are, by their names.
+_FILE_OPTIONS = tuple(name for name, door in DOORS.items() if door.in_file)
+# Those that every file holds. Earlier versions had no others: there they are at their
+# defaults.
+_FIRST_FILE_OPTIONS = {
     "epsilon",
     "delta",
     "adjacency",
@@ -80,9 +90,7 @@ _PLAIN_FIELDS = (
     "unit_column",
     "contributions",
     "dataset",
-    "on_error",
-    "discovery",
-)
+}
 
 # The file that keeps room for the release is written in blocks of this size. It has one
 # more than the coordinates need, for the certificate and the headers of the release.
@@ -91,92 +99,64 @@ _BYTES_PER_COORDINATE = 16  # a float64, and as much again to be safe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """The options of a run, which are stored so that it goes on as it began.
+class Run(Request):
+    """A request that can be run: its method is configured, and its schema is read.
 
-    Nothing private is in them.
+    It is stored, so that a run goes on as it began. Nothing private is in it.
 
     Attributes:
-        method: The method with its settings.
-        schema: A `Schema`, or one of linked tables.
         epsilon: ε of the guarantee.
-        delta: δ of the guarantee.
+        method: The method with its settings, the seed among them.
         adjacency: The neighbouring relation, as text.
-        records: The number of records if it is public.
-        unit: What one record stands for.
-        unit_column: Column that says whose record each one is.
-        contributions: The most records of a unit that are used.
-        dataset: Name of the data set in the ledger; None to book nothing.
-        ledger: The ledger, or its path or address.
-        on_error: What happens to images that cannot be read: "refuse" or "skip".
-        discovery: Certificate of the discovery that estimated the schema, as JSON.
     """
 
-    method: Method
-    schema: Any
-    epsilon: float
-    delta: float
-    adjacency: str
-    records: int | None
-    unit: str
-    unit_column: str | None
-    contributions: int | None
-    dataset: str | None
-    ledger: Ledger | str | Path | None
-    on_error: str = "refuse"
-    discovery: Mapping[str, Any] | None = None
+    epsilon: float = field()
+    method: Method = field()
+    adjacency: str = Adjacency.ADD_REMOVE.value
 
     @classmethod
-    def of(
-        cls,
-        *,
-        method: str | Method,
-        schema: Schema | Any | str | Path,
-        adjacency: Adjacency | str,
-        settings: Mapping[str, Any],
-        discovery: Certificate | None = None,
-        **options: Any,
-    ) -> Run:
-        """Makes the options of a run from what a caller gave.
+    def of(cls, request: Request) -> Run:
+        """Configures the method of a request, and reads its schema.
 
         Args:
-            method: The name of a method, or one that is configured.
-            schema: The schema, or the path of its TOML file. If that was discovered,
-                its certificate is found beside it.
-            adjacency: The neighbouring relation.
-            settings: Settings of a method that is named, and the seed. A configured one
-                has its own.
-            discovery: Certificate of the discovery that estimated the schema.
-            options: All other attributes of a run.
+            request: The request. If its schema is a file that was discovered, the
+                certificate is found beside it. Settings and the seed are for a method
+                that is named; a configured one has its own.
 
         Raises:
             OptionError: if the schema is none, or there are settings for a configured
                 method.
         """
-        run_schema: Any = schema
-        run_discovery = discovery
+        schema = request.schema
+        discovery = request.discovery
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
-                run_discovery = discovery_beside(Path(schema))
-            run_schema = read_schema(schema)
-        if not is_schema(run_schema):
+                discovery = discovery_beside(Path(schema))
+            schema = read_schema(schema)
+        if not is_schema(schema):
             raise OptionError(
-                f"schema={run_schema!r} must be a noisegate.Schema, or the path of its "
+                f"schema={schema!r} must be a noisegate.Schema, or the path of its "
                 "TOML file."
             )
-        relation = Adjacency.parse(adjacency).value
-        if isinstance(method, Method):
-            _check_no_settings(method, settings)
-            run_method = method
+        relation = Adjacency.parse(request.adjacency).value
+        settings = {"seed": request.seed, **request.settings}
+        if isinstance(request.method, Method):
+            _check_no_settings(request.method, settings)
+            method = request.method
         else:
-            run_method = make_for(method, run_schema, settings)
-        return cls(
-            method=run_method,
-            schema=run_schema,
-            adjacency=relation,
-            discovery=None if run_discovery is None else run_discovery.to_json(),
-            **options,
-        )
+            method = make_for(request.method, schema, settings)
+        options = {
+            option.name: getattr(request, option.name) for option in fields(request)
+        }
+        # From here on, the method has them.
+        del options["seed"], options["settings"]
+        resolved = {
+            "schema": schema,
+            "discovery": discovery,
+            "adjacency": relation,
+            "method": method,
+        }
+        return cls(**options | resolved)
 
     @property
     def table(self) -> Schema:
@@ -225,9 +205,6 @@ class Run:
                 private.
             engine: Where records are summed; None for this machine.
         """
-        discovery = None
-        if self.discovery is not None:
-            discovery = Certificate.from_json(self.discovery)
         return Gate(
             data,
             schema=self.schema,
@@ -244,8 +221,13 @@ class Run:
             show_values=show_values,
             progress=progress,
             on_error=self.on_error,
-            discovery=discovery,
+            discovery=self.discovery,
         )
+
+    @property
+    def file_options(self) -> dict[str, Any]:
+        """The options that the file of a run holds as they are, by name."""
+        return {name: getattr(self, name) for name in _FILE_OPTIONS}
 
     def write(self, folder: Path, data: Any = None) -> bool:
         """Writes the run into a folder, so that it can be resumed.
@@ -271,12 +253,14 @@ class Run:
         ledger_path = None
         if ledger is not None and ledger.path is not None:
             ledger_path = str(ledger.path)
+        discovery = None if self.discovery is None else self.discovery.to_json()
         content = {
             "format": FORMAT,
             "method": self.method.name,
             "settings": self.method.to_json(),
             "schema": self.schema.to_json(),
-            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            **self.file_options,
+            "discovery": discovery,
             "ledger": ledger_path,
             "ledger_shown": None if ledger is None else ledger.location,
             "data": paths_of(data),
@@ -326,8 +310,18 @@ class Run:
             run_ledger = None
             if content["dataset"] is not None:
                 run_ledger = ledger or stored_ledger or default
-            # What is left are the plain fields, and a TypeError if there are others.
-            run = cls(method=method, schema=schema, ledger=run_ledger, **content)
+            discovery = content.pop("discovery", None)
+            if discovery is not None:
+                discovery = Certificate.from_json(discovery)
+            if not _FIRST_FILE_OPTIONS <= content.keys() <= set(_FILE_OPTIONS):
+                raise ValueError("other options")
+            run = cls(
+                method=method,
+                schema=schema,
+                ledger=run_ledger,
+                discovery=discovery,
+                **content,
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(
                 f"{path} is broken: {type(error).__name__}. The training cannot go on, "
@@ -372,9 +366,7 @@ class Run:
                 )
 
         # The ledger may have moved, and a discovery belongs to its schema.
-        stored_options = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        stored_options["method"] = self.method.name
-        del stored_options["discovery"]
+        stored_options = {**self.file_options, "method": self.method.name}
         for name, value in options.items():
             if name in stored_options and value != stored_options[name]:
                 raise OptionError(
@@ -432,34 +424,65 @@ class RunFolder:
         out: The model folder to make; None if the model stays in memory.
         path: The folder of an interrupted run; None for OUT.partial, or for a new one
             below the user's state directory if there is no `out`.
-        observer: What the run tells its progress; None for the log.
+        observer: What the run tells its progress; None for the log of Python.
+        log: File to which the run appends what it does; None for none.
 
     Attributes:
         out: The model folder to make, or None.
         path: The folder of the run.
         observer: What the run tells its progress.
+        log: The file to which the run appends what it does, or None.
         answers: The journal of the queries that the run has begun.
     """
 
     def __init__(
         self,
-        out: Path | None,
-        path: Path | None = None,
+        out: str | Path | None,
+        path: str | Path | None = None,
         *,
         observer: Observer | None = None,
+        log: str | Path | None = None,
     ) -> None:
-        if out is not None:
-            check_named(out)
+        self.out = None if out is None else Path(out)
+        if self.out is not None:
+            check_named(self.out)
         if path is not None:
-            self.path = path
-        elif out is not None:
-            self.path = out.with_name(out.name + ".partial")
+            self.path = Path(path)
+        elif self.out is not None:
+            self.path = self.out.with_name(self.out.name + ".partial")
         else:
             self.path = _new_state_folder()
-        self.out = out
         self.observer = observer or Observer()
+        self.log = None if log is None else RunLog(Path(log))
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)
         self._lock: int | None = None
+
+    def logged(self) -> AbstractContextManager[None]:
+        """Returns the block of a run in which `record` writes to its log."""
+        return nullcontext() if self.log is None else self.log.opened()
+
+    def record(self, text: str) -> None:
+        """Appends a line to the log of the run, if it has one; the text is public."""
+        if self.log is not None:
+            self.log.write(text)
+
+    def explain_stop(self, error: BaseException, text: str, call: str) -> None:
+        """Tells how to resume a run that an error stops; see `Observer.kept`."""
+        self.observer.kept(error, text, call)
+        self.record(f"{text} {call}")
+
+    def check_outside(self, data: Any) -> None:
+        """Refuses a model folder or log among the records, where it would be read.
+
+        Args:
+            data: The records, as `Gate` takes them.
+        """
+        sources = data.values() if isinstance(data, Mapping) else [data]
+        targets = {"out": self.out, "log": None if self.log is None else self.log.path}
+        for source in sources:
+            for name, target in targets.items():
+                if target is not None and isinstance(source, str | Path):
+                    check_outside(target, source, name)
 
     @contextmanager
     def prepared(self, coordinates: int) -> Iterator[None]:
@@ -861,6 +884,12 @@ def _new_state_folder() -> Path:
     return runs / f"run-{secrets.token_hex(8)}"
 
 
+def fitted_message(model: Any) -> str:
+    """Returns that a model is fitted, with its verdict if there is one."""
+    verdict = getattr(model, "verdict", None)
+    return "Fitted." if verdict is None else f"Fitted; verdict: {verdict.headline}"
+
+
 class Observer:
     """Is told what happens in a run. This one logs it, and words options as in Python.
 
@@ -988,10 +1017,7 @@ class Observer:
 
     def made(self, model: Any) -> None:
         """Is called with the model, once it is complete and saved."""
-        verdict = getattr(model, "verdict", None)
-        LOG.info(
-            "Fitted%s", "." if verdict is None else f"; verdict: {verdict.headline}"
-        )
+        LOG.info("%s", fitted_message(model))
 
 
 class ShownProgress(Observer):

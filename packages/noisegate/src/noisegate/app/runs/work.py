@@ -27,8 +27,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from noisegate.app.runs.folder import CHECKPOINT_FILE, Run, RunFolder
-from noisegate.atomic import check_outside
+from noisegate.app.runs.folder import (
+    CHECKPOINT_FILE,
+    Run,
+    RunFolder,
+    fitted_message,
+)
 from noisegate.devices import choose_device
 from noisegate.errors import ModelError, NoisegateError, OptionError
 from noisegate.gate.gate import Gate
@@ -106,6 +110,22 @@ def hold_signals() -> Iterator[Callable[[], None]]:
                 signal.raise_signal(first_signal)
 
 
+@contextmanager
+def _begin(folder: RunFolder, data: Any = None) -> Iterator[Callable[[], None]]:
+    """Opens the log of a run before anything is read or spent, and holds signals.
+
+    Args:
+        folder: Where the run is written down.
+        data: The records, among which it must not lie.
+
+    Yields:
+        A function that stops the run if there was a signal, see `hold_signals`.
+    """
+    folder.check_outside(data)
+    with hold_signals() as may_stop, folder.logged():
+        yield may_stop
+
+
 def start_run(
     run: Run,
     data: Any,
@@ -135,7 +155,7 @@ def start_run(
         UserError, BudgetRefusedError: before anything is spent, if the run is not
             possible.
     """
-    with hold_signals() as may_stop:
+    with _begin(folder, data) as may_stop:
         execution = _Execution(
             folder=folder, device=device, may_stop=may_stop, data=data
         )
@@ -167,7 +187,7 @@ def release_run(
     Raises:
         UserError, BudgetRefusedError: as `start_run` does.
     """
-    with hold_signals() as may_stop:
+    with _begin(folder, data) as may_stop:
         execution = _Execution(
             folder=folder, device="cpu", may_stop=may_stop, data=data
         )
@@ -188,7 +208,7 @@ def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
             has one.
         device: Where the model is fitted.
     """
-    with hold_signals() as may_stop:
+    with _begin(folder) as may_stop:
         method = method_of(release.certificate)
         method.check_fit(device)
         coordinates = sum(values.size for values in release.values.values())
@@ -228,7 +248,7 @@ def resume_run(
     """
     observer = folder.observer
     name = folder.out or folder.path
-    with hold_signals() as may_stop:
+    with _begin(folder, data) as may_stop:
         execution = _Execution(
             folder=folder, device=device, may_stop=may_stop, data=data
         )
@@ -329,7 +349,7 @@ class _Execution:
         gate = run.gate(
             self.data, show_values=show_values, progress=progress, engine=engine
         )
-        self._check_out_is_outside_data()
+        folder.check_outside(self.data)
         plan: PricedPlan = run.method.plan(gate.schema, gate.budget)
         reprice = getattr(ask, "priced", None)
         if reprice is not None:
@@ -343,14 +363,19 @@ class _Execution:
                 if ask is None and (resumed or self._write_run(run)):
                     gate.journal = folder.answers
                 folder.observer.planned(run, gate, plan, self.data)
+                self._record_plan(run, plan)
                 if isinstance(plan, CalibratedStepPlan):
                     release = self._train(run, gate, plan)
                 else:
                     release = self._query(ask or run.method.query, gate, plan, progress)
                 folder.keep(release)
+                folder.record(
+                    "The release is complete; epsilon = "
+                    f"{plan.budget.epsilon:g} is spent."
+                )
         except BaseException as error:
             if has_begun and folder.can_resume_reading:
-                folder.observer.kept(
+                folder.explain_stop(
                     error,
                     "Stopped before everything was answered. The cost stays spent; "
                     "what is left costs nothing more:",
@@ -360,16 +385,21 @@ class _Execution:
         folder.observer.queried(gate)
         return release, plan
 
-    def _check_out_is_outside_data(self) -> None:
-        """Refuses a model folder among the records, which a later run would read."""
-        if self.folder.out is None:
-            return
-        sources = [self.data]
-        if isinstance(self.data, Mapping):
-            sources = list(self.data.values())
-        for source in sources:
-            if isinstance(source, str | Path):
-                check_outside(self.folder.out, source)
+    def _record_plan(self, run: Run, plan: PricedPlan) -> None:
+        """Appends the options of a run, which are public, and its price to its log."""
+        options = {
+            "method": run.method.name,
+            "settings": run.method.to_json(),
+            **run.file_options,
+        }
+        listed = [
+            f"{name}={value!r}" for name, value in options.items() if value is not None
+        ]
+        self.folder.record(f"Options: {', '.join(listed)}.")
+        self.folder.record(
+            f"The records are read, for epsilon = {plan.budget.epsilon:g} at delta = "
+            f"{plan.budget.delta:g}."
+        )
 
     def _open_folder(
         self, plan: PricedPlan, *, resumed: bool
@@ -459,7 +489,7 @@ class _Execution:
             f"{plan.budget.epsilon:g} stays spent; the other steps cost nothing more, "
             "but read the records again:"
         )
-        folder.observer.kept(error, text, folder.resuming_call(self.data))
+        folder.explain_stop(error, text, folder.resuming_call(self.data))
 
     def fit_model(
         self, method: Method, release: Release, plan: PricedPlan | None = None
@@ -481,6 +511,9 @@ class _Execution:
                 cure=_CHECKPOINT_CURE,
             )
             checkpoint.resume()
+            folder.record(
+                f"A model is fitted, from step {fitting.step} of {fitting.steps}."
+            )
             try:
                 with (
                     checkpoint,
@@ -500,7 +533,7 @@ class _Execution:
                     where = f"at step {step}"
                 else:
                     where = "before the classifier was written"
-                folder.observer.kept(
+                folder.explain_stop(
                     error,
                     f"Stopped {where}. The budget is spent and the release is kept; go "
                     "on with:",
@@ -510,11 +543,13 @@ class _Execution:
         folder.remove()
         self._write_pages(model)
         folder.observer.made(model)
+        folder.record(fitted_message(model))
         # Classifiers have no summary. This is called here, as the warning points so
         # many frames up.
         summary = getattr(model, "summary", None)
         if summary is not None and "warning" in summary.notes:
             folder.observer.fitted(summary.notes["warning"])
+            folder.record(summary.notes["warning"])
         return model
 
     def _finish_step(

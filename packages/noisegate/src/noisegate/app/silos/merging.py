@@ -50,6 +50,7 @@ def merge(
     out: str | Path | None = None,
     device: str = "auto",
     observer: Observer | None = None,
+    log: str | Path | None = None,
 ) -> Release | FittedModel:
     """Adds up what several silos released, and fits one model to it.
 
@@ -65,6 +66,7 @@ def merge(
         out: Folder to create; None to keep the result in memory only.
         device: As for `fit`.
         observer: As for `fit`.
+        log: As for `fit`.
 
     Returns:
         The model; or after a round that is not the last, the merged release that all
@@ -94,13 +96,14 @@ def merge(
         overlapping=overlapping,
         stated_by=stated_by,
     )
-    folder = RunFolder(None if out is None else Path(out), observer=observer)
+    folder = RunFolder(out, observer=observer, log=log)
     if not _has_round_left(merged):
         return fit_run(merged, folder, device=device)
     if folder.out is not None:
         value_count = sum(values.size for values in merged.values.values())
-        with folder.prepared(value_count):
+        with folder.logged(), folder.prepared(value_count):
             folder.keep(merged)
+            folder.record(f"The sums of {len(releases)} silos are added up.")
         folder.hand_out()
     return merged
 

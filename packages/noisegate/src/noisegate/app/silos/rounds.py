@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noisegate.app.request import Request
 from noisegate.app.runs.folder import Observer, Run, RunFolder
 from noisegate.app.runs.work import release_run
 from noisegate.app.silos.shared_plan import (
@@ -33,7 +34,7 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
-from noisegate.privacy.events import RECORD, Adjacency
+from noisegate.privacy.events import RECORD
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
@@ -242,6 +243,7 @@ def release(
     key: str | Path | None = None,
     colluding: int = 1,
     observer: Observer | None = None,
+    log: str | Path | None = None,
     **settings: Any,
 ) -> Release:
     """Releases what one silo answers under a plan that several silos share.
@@ -272,6 +274,7 @@ def release(
         colluding: How many silos may tell what they know to whoever merges, in a secure
             sum.
         observer: As for `fit`.
+        log: As for `fit`.
         settings: Settings of the method.
 
     Raises:
@@ -311,25 +314,24 @@ def release(
             "schema and epsilon are missing: give them, or the published plan."
         )
     else:
-        run = Run.of(
-            method=method,
-            schema=schema,
+        request = Request(
             epsilon=epsilon,
+            schema=schema,
             delta=1e-5 if delta is None else delta,
-            adjacency=Adjacency.ADD_REMOVE,
-            records=None,
-            unit=unit,
+            method=method,
+            settings=settings,
             unit_column=unit_column,
             contributions=contributions,
+            unit=unit,
             dataset=dataset,
             ledger=ledger,
-            settings=settings,
         )
+        run = Run.of(request)
     before = after
     if before is not None and not isinstance(before, Release):
         before = read_release(Path(before))
     secure = read_silo_key(secure_sum, key, colluding)
-    folder = RunFolder(None if out is None else Path(out), observer=observer)
+    folder = RunFolder(out, observer=observer, log=log)
     return release_round(folder, next_round(run, silo, before, secure), data)
 
 

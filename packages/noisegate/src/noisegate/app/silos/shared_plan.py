@@ -263,9 +263,6 @@ def _parse_plan(path: Path) -> _PublishedPlan:
         run = Run(
             method=method_named(content["method"]).from_json(content["settings"]),
             schema=Schema.from_json(content["schema"]),
-            records=None,
-            dataset=None,
-            ledger=None,
             **budget_fields,
         )
         # Raises for values that no plan can have.

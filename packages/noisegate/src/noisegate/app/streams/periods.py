@@ -10,6 +10,7 @@
 from pathlib import Path
 from typing import Any
 
+from noisegate.app.request import Request
 from noisegate.app.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.app.runs.work import start_run
 from noisegate.app.streams.period import Period
@@ -23,7 +24,7 @@ from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify
 from noisegate.models.record_model import FittedModel
 from noisegate.privacy.continual_plan import Horizon
-from noisegate.privacy.events import MOST_PERIODS, RECORD, Adjacency
+from noisegate.privacy.events import MOST_PERIODS, RECORD
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import Stream
 from noisegate.schema import Schema
@@ -81,22 +82,16 @@ def plan_stream(
         >>> second.certificate.epsilon, second.certificate.stream.period
         (1.0, 2)
     """
-    run = Run.of(
-        method=method,
-        schema=schema,
+    request = Request(
         epsilon=epsilon,
+        schema=schema,
         delta=delta,
-        adjacency=Adjacency.ADD_REMOVE,
-        records=None,
-        unit=unit,
-        unit_column=None,
-        contributions=None,
-        dataset=None,
-        ledger=None,
+        method=method,
         settings=settings,
+        unit=unit,
     )
     horizon = Horizon(periods=periods, window=window, corrections=corrections)
-    return publish_stream(run, horizon, Path(path))
+    return publish_stream(Run.of(request), horizon, Path(path))
 
 
 def fit_period(
@@ -111,6 +106,7 @@ def fit_period(
     device: str = "auto",
     progress: bool = False,
     observer: Observer | None = None,
+    log: str | Path | None = None,
     engine: Engine | None = None,
     show_values: bool = False,
 ) -> FittedModel:
@@ -133,6 +129,7 @@ def fit_period(
         device: As for `fit`.
         progress: Whether to show progress.
         observer: As for `fit`.
+        log: As for `fit`.
         engine: As for `fit`.
         show_values: Whether errors may quote values of records.
 
@@ -159,7 +156,7 @@ def fit_period(
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
     if observer is None and progress:
         observer = ShownProgress()
-    folder = RunFolder(None if out is None else Path(out), observer=observer)
+    folder = RunFolder(out, observer=observer, log=log)
     return start_run(
         run,
         data,

@@ -29,7 +29,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -487,8 +487,9 @@ class SecureSum:
 
         Masks are derived for this identity, so no two sums have the same masks.
         """
+        stated = {part.name: getattr(self, part.name) for part in fields(self)}
         return hashlib.sha256(
-            canonical_json({**vars(self), "keys": dict(self.keys)})
+            canonical_json({**stated, "keys": dict(self.keys)})
         ).hexdigest()
 
 

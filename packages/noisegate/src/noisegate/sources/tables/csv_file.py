@@ -23,6 +23,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -79,7 +80,9 @@ class CsvFile:
 
         Nothing beyond the header is looked at.
         """
-        return [(name.strip(TEXT_PADDING), pa.string()) for name in self._read_header()]
+        # Also a part that begins later is described by the header of the file.
+        _, first_piece = next(CsvFile(self.path).read_pieces(), (0, b""))
+        return [(name, pa.string()) for name in self._parse_header(first_piece)]
 
     def estimate_record_count(self) -> int:
         """Estimates the number of records by the length of lines at the start."""
@@ -121,17 +124,21 @@ class CsvFile:
         Raises:
             DataError: that names file and line.
         """
-        header = self.columns()
-        # Arrow calls the columns by their positions, since names may be repeated.
-        name_of_position = {
-            str(position): name
-            for position, (name, _) in enumerate(header)
-            if name in names
-        }
         # The first record of the file is its header.
         begins_with_header = self.start == 0
+        pieces = self.read_pieces()
+        if begins_with_header:
+            first_start, first_piece = next(pieces, (0, b""))
+            header = self._parse_header(first_piece)
+            pieces = chain([(first_start, first_piece)], pieces)
+        else:
+            header = [name for name, _ in self.columns()]
+        # Arrow calls the columns by their positions, since names may be repeated.
+        name_of_position = {
+            str(position): name for position, name in enumerate(header) if name in names
+        }
         rows_before = 0
-        for _, piece in self.read_pieces():
+        for _, piece in pieces:
             table = _parse_records(piece, len(header), list(name_of_position))
             if table is None:
                 raise self._malformed_record_error(len(header))
@@ -231,14 +238,15 @@ class CsvFile:
             )
         raise DataError(message)
 
-    def _read_header(self) -> list[str]:
-        """Returns the fields of the first line that is not empty.
+    def _parse_header(self, first_piece: bytes) -> list[str]:
+        """Returns the names in the first line that is not empty.
+
+        Args:
+            first_piece: The first piece of the file; empty if the file is.
 
         Raises:
             DataError: if there is none, it is not UTF-8, or a name is too long.
         """
-        # Also a part that begins later is described by the header of the file.
-        _, first_piece = next(CsvFile(self.path).read_pieces(), (0, b""))
         text = first_piece.decode(errors="surrogateescape")
         header: list[str] = []
         try:
@@ -259,7 +267,7 @@ class CsvFile:
             )
         if not all(_is_utf8(name.encode(errors="surrogateescape")) for name in header):
             raise self._encoding_error()
-        return header
+        return [name.strip(TEXT_PADDING) for name in header]
 
     def _line_number(self, offset: int) -> int:
         """Returns the number, from 1, of the line that a byte of the file stands in."""
