@@ -28,24 +28,26 @@ from noisegate.schema import (
 )
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import (
-    MICROSECONDS_PER_DAY,
-    Mask,
-    Parsed,
-    Parser,
-    UnexpectedType,
     boolean_parser,
     encode_cells,
-    is_text,
     join_names,
     normalized_names,
     parse_codes,
-    parse_floats,
-    parse_timestamps,
     strip_cells,
 )
 from noisegate.schema.formats import parse_formatted
 from noisegate.schema.linked.schema import Link, LinkedSchema
 from noisegate.schema.linked.table_schema import Key, key_parts
+from noisegate.schema.parsing import (
+    MICROSECONDS_PER_DAY,
+    Mask,
+    Parsed,
+    Parser,
+    UnexpectedType,
+    is_text,
+    parse_floats,
+    parse_timestamps,
+)
 
 
 class Numbers(NamedTuple):

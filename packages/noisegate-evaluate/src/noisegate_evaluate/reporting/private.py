@@ -11,10 +11,10 @@ import pyarrow as pa
 from noisegate.answers.domain import NumberRange, ends_of
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
+from noisegate.schema.columns import SteppedColumn
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.linked.schema import Link, LinkedSchema
 from noisegate.schema.linked.table_schema import ticks_at
-from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate import (
     CAVEAT,
     Report,

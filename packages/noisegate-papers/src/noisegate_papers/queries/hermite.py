@@ -27,8 +27,8 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Layout
+from noisegate.schema.kinds import Continuous
 from noisegate.schema.layout import Cells
-from noisegate.schema.numeric import Continuous
 
 MOST_ORDER = 2000
 

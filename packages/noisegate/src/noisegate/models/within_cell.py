@@ -29,6 +29,7 @@ from noisegate.models.stratified import (
 )
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import Continuous, NumericColumn
+from noisegate.schema.columns import SteppedColumn
 from noisegate.schema.layout import (
     Span,
     numbers_at,
@@ -37,7 +38,6 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_within,
 )
-from noisegate.schema.numeric import SteppedColumn
 
 if TYPE_CHECKING:
     import torch

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Continuous, Integer, NumericColumn
+from noisegate.schema.columns import SteppedColumn
 from noisegate.schema.layout import (
     OUTER_ATOM_SPACING,
     atoms_of,
@@ -37,7 +38,6 @@ from noisegate.schema.layout import (
     positions_of_ranks,
     ranks_at,
 )
-from noisegate.schema.numeric import SteppedColumn
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

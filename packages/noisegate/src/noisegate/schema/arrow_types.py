@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import Column, Problem
-from noisegate.schema.encode import MICROSECONDS_PER_DAY, read_cells
-from noisegate.schema.values import CodedColumn
+from noisegate.schema.columns import CodedColumn, Column, Problem
+from noisegate.schema.encode import read_cells
+from noisegate.schema.parsing import MICROSECONDS_PER_DAY
 
 # "decimal128(10, 2)", "timestamp[us, tz=UTC]", "dictionary<values=string, …>".
 _TYPE_WITH_ARGUMENTS = re.compile(r"(\w+)[\[(<](.+)[\])>]")

@@ -19,15 +19,25 @@ from typing import Any, TypeAlias
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import SchemaError, choices
-from noisegate.schema.numeric import (
+from noisegate.schema.kinds import (
+    Boolean,
+    Categorical,
     Continuous,
     Date,
     Datetime,
     Decimal,
     Integer,
-    NumericColumn,
+    Ordinal,
 )
-from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
+
+SteppedColumn: TypeAlias = Integer | Decimal | Date | Datetime
+"""Any numeric kind but real numbers: values a whole number of steps apart."""
+
+NumericColumn: TypeAlias = Continuous | SteppedColumn
+"""Any kind that is encoded as a position in [0, 1]; see `noisegate.schema.layout`."""
+
+CodedColumn: TypeAlias = Ordinal | Categorical | Boolean
+"""Any kind of column with levels, encoded as a code in [0, size)."""
 
 Column: TypeAlias = NumericColumn | CodedColumn
 """Any kind of column."""
@@ -151,7 +161,6 @@ def card_row(column: Column, label: str | None) -> list[str]:
 
     Examples:
         >>> from noisegate.schema import Integer
-        >>> from noisegate.schema.columns import card_row
         >>> card_row(Integer(name="age", lower=0, upper=120, missing=True), "age")
         ['age', 'integer', '0 to 120', 'allowed', 'label']
     """

@@ -31,6 +31,9 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
+from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.columns import CodedColumn, NumericColumn
+from noisegate.schema.kinds import Boolean, Continuous, Date, Datetime, Decimal
 from noisegate.schema.layout import (
     Layout,
     Span,
@@ -41,8 +44,6 @@ from noisegate.schema.layout import (
     positions_of,
     ranks_within,
 )
-from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, NumericColumn
-from noisegate.schema.values import TEXT_PADDING, Boolean, CodedColumn
 
 # Codes of truth values by the words that a region may use for them, in any case.
 _TRUTH_CODES = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}

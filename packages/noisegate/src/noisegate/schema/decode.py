@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
+from noisegate.schema.columns import CodedColumn, NumericColumn
+from noisegate.schema.kinds import Boolean, Date, Datetime
 from noisegate.schema.layout import numbers_at
-from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import Boolean, CodedColumn
 
 # pyarrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from noisegate.errors import SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from noisegate.schema.columns import Column
-    from noisegate.schema.numeric import NumericColumn
+    from noisegate.schema.columns import Column, NumericColumn
 
 _MONTH_NAMES = [
     "January",

@@ -40,17 +40,9 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import Column
-from noisegate.schema.numeric import (
-    Continuous,
-    Date,
-    Decimal,
-    Integer,
-    NumericColumn,
-    SteppedColumn,
-)
+from noisegate.schema.columns import CodedColumn, Column, NumericColumn, SteppedColumn
+from noisegate.schema.kinds import Continuous, Date, Decimal, Integer
 from noisegate.schema.pixels import ImageColumns
-from noisegate.schema.values import CodedColumn
 
 INTERVAL_COUNT = 100
 """Number of equal intervals between the bounds of a column with many values."""

@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from noisegate.cards import ResultCard
 from noisegate.errors import SchemaError
+from noisegate.schema.checks import TEXT_PADDING, checked_text, set_fields
 from noisegate.schema.columns import (
     Column,
     check_keys,
@@ -53,10 +54,10 @@ from noisegate.schema.files import (
     read_text,
     write_toml,
 )
+from noisegate.schema.kinds import Boolean
 from noisegate.schema.layout import EncodedTable, Layout, list_names
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.satisfiable import find_contradiction, is_rarely_satisfied
-from noisegate.schema.values import TEXT_PADDING, Boolean, checked_text, set_fields
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""

@@ -19,8 +19,13 @@ from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
 from noisegate.app.drafts.numbers import draft_number
 from noisegate.app.drafts.times import draft_time
 from noisegate.schema import Continuous, Date, Datetime
-from noisegate.schema.encode import is_text, parse_dates, parse_floats, parse_timestamps
 from noisegate.schema.formats import format_cells, iso_text, parse_formatted
+from noisegate.schema.parsing import (
+    is_text,
+    parse_dates,
+    parse_floats,
+    parse_timestamps,
+)
 
 ClockColumn: TypeAlias = Date | Datetime
 FormattedColumn: TypeAlias = Continuous | ClockColumn

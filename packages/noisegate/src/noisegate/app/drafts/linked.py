@@ -27,6 +27,7 @@ from noisegate.app.drafts.links import (
 )
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Comparison, Date, Datetime
+from noisegate.schema.bounds import rounded_bounds
 from noisegate.schema.encode import encode, join_names, normalized_names
 from noisegate.schema.files import write_toml
 from noisegate.schema.linked.links import Link
@@ -39,7 +40,6 @@ from noisegate.schema.linked.table_schema import (
     ticks_at,
     ticks_per_unit,
 )
-from noisegate.schema.numeric import rounded_bounds
 from noisegate.sources.families import Families
 from noisegate.sources.frames import read_table
 from noisegate.sources.linked import LinkedSource

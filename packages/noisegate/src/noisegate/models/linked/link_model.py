@@ -43,11 +43,12 @@ from noisegate.models.rejection import (
 )
 from noisegate.records import Rows
 from noisegate.schema import EncodedTable
+from noisegate.schema.columns import NumericColumn
 from noisegate.schema.constraints import Region
+from noisegate.schema.kinds import Continuous
 from noisegate.schema.layout import Layout, numbers_at
 from noisegate.schema.linked.links import Link, LinkColumns
 from noisegate.schema.linked.table_schema import origin_ticks, positions_at
-from noisegate.schema.numeric import Continuous, NumericColumn
 from noisegate.seeds import uniform
 
 if TYPE_CHECKING:

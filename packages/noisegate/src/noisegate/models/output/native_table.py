@@ -28,9 +28,9 @@ import pyarrow.types as pt
 from noisegate.containers import TABLES, of_package, plain_array
 from noisegate.errors import DataError, OptionError, installed
 from noisegate.schema.arrow_types import cast_column
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Column
 from noisegate.schema.schema import Schema, is_linked
-from noisegate.schema.values import TEXT_PADDING
 
 Kind: TypeAlias = Literal[
     "pandas", "polars", "arrow", "datasets", "dict", "array", "records"

@@ -23,6 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
+from noisegate.schema.checks import (
+    checked_column_name,
+    checked_integer,
+    checked_real,
+    set_fields,
+)
+from noisegate.schema.columns import NumericColumn
+from noisegate.schema.kinds import Continuous, Datetime, Decimal, Integer
 from noisegate.schema.layout import (
     Floats,
     bounds_of,
@@ -32,20 +40,7 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_of,
 )
-from noisegate.schema.numeric import (
-    Continuous,
-    Datetime,
-    Decimal,
-    Integer,
-    NumericColumn,
-)
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import (
-    checked_column_name,
-    checked_integer,
-    checked_real,
-    set_fields,
-)
 
 Orphans = Literal["refuse", "drop"]
 Key: TypeAlias = str | Sequence[str] | None

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from noisegate.containers import TABLES, of_package, plain_array
 from noisegate.errors import DataError
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.headers import check_unique_names
 
 if TYPE_CHECKING:

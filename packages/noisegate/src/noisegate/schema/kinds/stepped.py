@@ -1,0 +1,128 @@
+"""What kinds of column share whose values lie a whole number of steps apart.
+
+Such values are counted with integers, so that arithmetic on them is exact. Two integers
+describe a value:
+
+- in *units*, which depend on the kind: the number itself, units of the last decimal,
+  days or microseconds since 1970-01-01 (`Stepped.to_units`);
+- as a *rank*, its index among all values of the column, ascending::
+
+      Integer(lower=10, upper=30, step=10, atoms=[0, 99])
+
+      value     0      10      20      30      99
+      rank      0       1       2       3       4
+                ╰ atom outside the bounds      ╰ last_rank
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from noisegate.errors import SchemaError
+from noisegate.schema.checks import checked_integer, set_fields
+from noisegate.schema.kinds.bounded import Bounded, split_outer_atoms
+
+MAX_STEPS = 2**53
+"""Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepped(Bounded):
+    """A column whose values lie a whole number of steps above the lower bound.
+
+    Other values within the bounds are moved to the nearest one. The bounds are at most
+    2⁵³ steps apart.
+
+    Attributes:
+        step: Distance of two neighbouring values, as the kind states it; None for the
+            smallest distance that the kind has.
+    """
+
+    step: Any = None
+
+    _unit: ClassVar[str] = "days"  # of `unit_bounds`, for messages
+
+    @property
+    def unit_bounds(self) -> tuple[int, int]:
+        """The lower and the upper bound, in units."""
+        return self.to_units(self.lower), self.to_units(self.upper)
+
+    def to_units(self, value: Any) -> int:
+        """Converts a value to units.
+
+        Args:
+            value: A value in the type of the kind, such as a date.
+
+        Returns:
+            The value as a count of units: of 1, of the last decimal, or of days or
+            microseconds since 1970-01-01 (in UTC where there is a time zone).
+        """
+        raise NotImplementedError
+
+    @property
+    def spacing(self) -> int:
+        """Distance of two neighbouring values, in units."""
+        return 1 if self.step is None else int(self.step)
+
+    @property
+    def units_per_number(self) -> int:
+        """How many units make 1 of the column's numbers: above 1 for decimals only."""
+        return 1
+
+    @cached_property
+    def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Atoms below the lower bound, and those above the upper one, in units."""
+        atoms = tuple(self.to_units(atom) for atom in self.atoms)
+        lower, upper = self.unit_bounds
+        return split_outer_atoms(atoms, lower, upper)
+
+    @property
+    def last_rank(self) -> int:
+        """Rank of the largest value; the smallest has rank 0.
+
+        Atoms outside the bounds are counted, as in `Integer(lower=0, upper=2,
+        atoms=[9])`, whose ranks are 0 to 3.
+        """
+        first, last = self.unit_bounds
+        below, above = self.outer_atoms
+        return (last - first) // self.spacing + len(below) + len(above)
+
+    def _check(self) -> None:
+        """Checks the step, and that bounds and atoms are whole steps apart."""
+        super()._check()
+        self._check_step()
+        first, last = self.unit_bounds
+        width = last - first
+        if width // self.spacing > MAX_STEPS:
+            raise SchemaError(
+                f"column {self.name!r}: the bounds are {width} {self._unit} apart, "
+                f"more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
+                'them, or use a coarser kind ("continuous", "date")'
+            )
+        if width % self.spacing:
+            raise SchemaError(
+                f"column {self.name!r}: upper = {self.upper} is not a whole number of "
+                f"steps of {self.step} above lower = {self.lower}; move a bound "
+                "outwards, or correct the step"
+            )
+        for atom in self.atoms:
+            units = self.to_units(atom)
+            if first <= units <= last and (units - first) % self.spacing:
+                raise SchemaError(
+                    f"column {self.name!r}: atom {atom} lies within the bounds and is "
+                    f"not a whole number of steps of {self.step} above lower = "
+                    f"{self.lower}; correct it, or the step"
+                )
+
+    def _check_step(self) -> None:
+        """Checks that the step, if any, is a positive integer, and stores it."""
+        if self.step is None:
+            return
+        set_fields(self, step=checked_integer(self.name, "step", self.step))
+        if self.step < 1:
+            raise SchemaError(
+                f"column {self.name!r}: step = {self.step} must be 1 or more, or "
+                "left out"
+            )
