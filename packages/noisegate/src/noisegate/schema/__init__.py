@@ -45,7 +45,7 @@ told to.
 
 from collections.abc import Iterable, Sequence
 
-from noisegate.schema.columns import CodedColumn, Column, NumericColumn
+from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region
 from noisegate.schema.decode import decode
 from noisegate.schema.kinds import (
@@ -58,6 +58,7 @@ from noisegate.schema.kinds import (
     Integer,
     Ordinal,
 )
+from noisegate.schema.kinds.coded import CodedColumn
 from noisegate.schema.layout import EncodedTable, Layout
 from noisegate.schema.pixels import ImageForm, ImageShape, Resize
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema

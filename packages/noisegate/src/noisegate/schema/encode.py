@@ -5,7 +5,7 @@ Each column takes these steps, all of them vectorised over its cells::
 
     Arrow array ── strip_cells ──► plain values, and which are missing
                                          │
-                                  parser of the kind (`parse_floats`, ...)
+                                  `parse_cells` of the kind
                                          ▼
                    numbers: float64, or int64 units; or codes: int32
                                          │
@@ -16,10 +16,6 @@ Each column takes these steps, all of them vectorised over its cells::
 `read_cells` takes the steps up to the numbers. The first cell that does not fit its
 column ends the reading with a `Problem`, which names the record.
 
-A parser takes cells without nulls and returns `Parsed`: a number for each cell, and
-which cells are bad. It raises `UnexpectedType` where the Arrow type as such holds no
-values of the kind. The same parsers tell a draft of a schema what kind a column is.
-
 At the end of the file, names of units of privacy are normalised, such as the ids of
 patients, so that a unit that is written in two ways is taken for one.
 """
@@ -27,7 +23,6 @@ patients, so that a unit that is written in two ways is taken for one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -39,27 +34,18 @@ import pyarrow.types as pt
 from noisegate.records import Images, Rows
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import (
-    CodedColumn,
     Column,
     Problem,
     missing_cell,
     unfit_cell,
     unfit_type,
 )
-from noisegate.schema.kinds import Boolean, Categorical, Datetime, Ordinal
 from noisegate.schema.layout import positions_of
 from noisegate.schema.parsing import (
     Mask,
-    Parsed,
-    Parser,
     UnexpectedType,
     describe_type,
     is_text,
-    parse_booleans,
-    parse_dates,
-    parse_floats,
-    parse_integers,
-    parse_timestamps,
 )
 from noisegate.schema.schema import Schema
 
@@ -182,8 +168,11 @@ def read_cells(
     stripped, is_present = strip_cells(array, missing_markers)
     has_all = is_present.all()
     values = stripped if has_all else stripped.filter(pa.array(is_present))
+    # A column of nulls has no type of its own; what is left of it, nothing, is text.
+    if pt.is_null(values.type):
+        values = values.cast(pa.string())
     try:
-        parsed = _parse_values(column, values)
+        parsed = column.parse_cells(values)
     except UnexpectedType:
         raise unfit_type(column, describe_type(stripped.type)) from None
 
@@ -201,24 +190,13 @@ def read_cells(
     return parsed.numbers[~parsed.is_missing], is_present
 
 
-def _parse_values(column: Column, values: pa.Array) -> Parsed:
-    """Parses stripped cells, none of them missing, by the column's kind and format."""
-    # A column of nulls has no type of its own; what is left of it, nothing, is text.
-    plain = values.cast(pa.string()) if pt.is_null(values.type) else values
-    if getattr(column, "format", None) is not None:
-        from noisegate.schema.formats import parse_formatted
-
-        plain = parse_formatted(column, plain)
-    return _parser(column)(plain)
-
-
 def _read_plain_text(
     column: Column, array: pa.Array, missing_markers: pa.Array
 ) -> npt.NDArray[Any] | None:
-    """Reads a column of text at once, if each cell is a number or a level as it stands.
+    """Reads a column of text at once, if each cell is a value as it stands.
 
     Most columns of CSV files are like this. A cell that is read so has no blanks around
-    it, and is no missing marker, unless that is a number: a level never is one.
+    it, and is no missing marker.
 
     Args:
         column: What the column is.
@@ -229,42 +207,10 @@ def _read_plain_text(
         What `read_cells` returns for these cells, all present, (cells,); None if they
         must be looked at more closely.
     """
-    if not pt.is_string(array.type) or getattr(column, "format", None) is not None:
+    has_format = column.numeric and column.format is not None
+    if has_format or not pt.is_string(array.type):
         return None
-    if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):
-        codes = pc.index_in(array, value_set=pa.array(column.levels))
-        if codes.null_count:
-            return None
-        return np.asarray(codes.to_numpy(zero_copy_only=False, writable=True))
-
-    if column.kind == "integer":
-        number_type = pa.int64()
-        # Arrow would take hexadecimal digits too.
-        if not pc.all(pc.ascii_is_decimal(array)).as_py():
-            return None
-    elif column.kind in ("continuous", "decimal"):
-        number_type = pa.float64()
-    else:
-        return None
-    try:
-        numbers: npt.NDArray[Any] = array.cast(number_type).to_numpy(
-            zero_copy_only=False, writable=True
-        )
-    except pa.ArrowInvalid:
-        return None
-    if np.isnan(numbers).any():
-        return None
-    marker_numbers = _numbers_among(tuple(missing_markers.to_pylist()))
-    if any((numbers == marker).any() for marker in marker_numbers):
-        return None
-    return numbers
-
-
-@lru_cache
-def _numbers_among(texts: tuple[str, ...]) -> list[float]:
-    """Returns the numbers that some of the texts are."""
-    parsed = parse_floats(pa.array(texts, pa.string()))
-    return list(parsed.numbers[~(parsed.is_bad | parsed.is_missing)])
+    return column.parse_quickly(array, missing_markers)
 
 
 def strip_cells(array: pa.Array, missing_markers: pa.Array) -> tuple[pa.Array, Mask]:
@@ -285,76 +231,6 @@ def strip_cells(array: pa.Array, missing_markers: pa.Array) -> tuple[pa.Array, M
     is_marker = pc.is_in(stripped, value_set=missing_markers)
     is_present = pc.and_(cells.is_valid(), pc.invert(is_marker))
     return stripped, is_present.to_numpy(zero_copy_only=False).copy()
-
-
-# --- Parsers: from cells without nulls to numbers. ---
-
-
-def _parser(column: Column) -> Parser:
-    """Returns the parser of a column's cells, by its kind."""
-    if isinstance(column, Datetime):
-        return partial(parse_timestamps, aware=column.aware)
-    if isinstance(column, Boolean):
-        return boolean_parser(column)
-    if not column.numeric:
-        return partial(parse_codes, column)
-    # No other kind is read as numbers by accident: a KeyError names what is missing.
-    number_parsers: dict[str, Parser] = {
-        "continuous": parse_floats,
-        "decimal": parse_floats,
-        "integer": parse_integers,
-        "date": parse_dates,
-    }
-    return number_parsers[column.kind]
-
-
-def boolean_parser(column: Boolean) -> Parser:
-    """Returns the parser of truth values, with the column's own words if it has any."""
-    if not column.words:
-        return parse_booleans
-    return partial(
-        parse_booleans, true_words=column.true_values, false_words=column.false_values
-    )
-
-
-def parse_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Parses levels, and numbers that are levels.
-
-    Args:
-        column: A column of levels.
-        values: Text or numbers, without nulls.
-
-    Returns:
-        The index of each value among the levels, int32, (cells,). A value that is no
-        level is bad, or becomes the level `other` where the column has one.
-    """
-    nowhere = np.zeros(len(values), dtype=np.bool_)
-    has_text_levels = isinstance(column.levels[0], str)
-    # A program writes integers with a fraction as soon as one record has none.
-    if has_text_levels and not pt.is_floating(values.type):
-        level_values = (
-            values.cast(pa.string()) if pt.is_integer(values.type) else values
-        )
-        is_missing = nowhere
-        is_unreadable = nowhere
-    else:
-        parsed = parse_integers(values)
-        level_values = pa.array(parsed.numbers)
-        if has_text_levels:
-            level_values = level_values.cast(pa.string())
-        is_missing = parsed.is_missing
-        is_unreadable = parsed.is_bad
-    if has_text_levels and not is_text(level_values.type):
-        raise UnexpectedType
-
-    levels = pa.array(column.levels, level_values.type)
-    indices = pc.index_in(level_values, value_set=levels).fill_null(-1)
-    codes = indices.to_numpy(zero_copy_only=False).astype(np.int32)
-    is_unknown = (is_unreadable | (codes < 0)) & ~is_missing
-    if isinstance(column, Categorical) and column.other is not None:
-        codes[is_unknown] = column.levels.index(column.other)
-        return Parsed(codes, nowhere, is_missing)
-    return Parsed(codes, is_unknown, is_missing)
 
 
 # --- Names of units of privacy. ---

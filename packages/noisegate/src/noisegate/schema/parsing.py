@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -95,6 +96,49 @@ class Parsed:
 
 Parser: TypeAlias = Callable[[pa.Array], Parsed]
 """Parses cells without nulls; raises `UnexpectedType` where none can be of the kind."""
+
+
+def parse_codes(
+    levels: Sequence[str | int], values: pa.Array, other: str | int | None = None
+) -> Parsed:
+    """Parses levels, and numbers that are levels.
+
+    Args:
+        levels: All levels, text or integers.
+        values: Text or numbers, without nulls.
+        other: The level that stands for a value that is no level; None for none.
+
+    Returns:
+        The index of each value among the levels, int32, (cells,). A value that is no
+        level is bad, or becomes `other`.
+    """
+    nowhere = np.zeros(len(values), dtype=np.bool_)
+    has_text_levels = isinstance(levels[0], str)
+    # A program writes integers with a fraction as soon as one record has none.
+    if has_text_levels and not pt.is_floating(values.type):
+        level_values = (
+            values.cast(pa.string()) if pt.is_integer(values.type) else values
+        )
+        is_missing = nowhere
+        is_unreadable = nowhere
+    else:
+        parsed = parse_integers(values)
+        level_values = pa.array(parsed.numbers)
+        if has_text_levels:
+            level_values = level_values.cast(pa.string())
+        is_missing = parsed.is_missing
+        is_unreadable = parsed.is_bad
+    if has_text_levels and not is_text(level_values.type):
+        raise UnexpectedType
+
+    all_levels = pa.array(levels, level_values.type)
+    indices = pc.index_in(level_values, value_set=all_levels).fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    is_unknown = (is_unreadable | (codes < 0)) & ~is_missing
+    if other is not None:
+        codes[is_unknown] = levels.index(other)
+        return Parsed(codes, nowhere, is_missing)
+    return Parsed(codes, is_unknown, is_missing)
 
 
 def parse_floats(values: pa.Array) -> Parsed:
@@ -311,3 +355,83 @@ def _parse_iso_timestamp(text: str) -> int | None:
     return (timestamp - datetime(1970, 1, 1, tzinfo=time_zone)) // timedelta(
         microseconds=1
     )
+
+
+def parse_distinct_texts(
+    values: pa.Array, parse: Callable[[str], int | float | None]
+) -> Parsed:
+    """Parses each distinct text once, with a function.
+
+    Args:
+        values: Text without nulls.
+        parse: Returns the number of a text, or None if it has none.
+
+    Returns:
+        The numbers, int64 where all are integers, (cells,).
+
+    Raises:
+        UnexpectedType: if the cells are no text.
+    """
+    if not is_text(values.type):
+        raise UnexpectedType
+    encoded = values.dictionary_encode()
+    numbers = [parse(text) for text in encoded.dictionary.to_pylist()]
+    is_bad = np.array([number is None for number in numbers], dtype=np.bool_)
+    filled = np.array([number or 0 for number in numbers])
+    rows = encoded.indices.to_numpy(zero_copy_only=False)
+    return Parsed(filled[rows], is_bad[rows], np.zeros(len(values), dtype=np.bool_))
+
+
+# --- Whole columns of text at once. ---
+
+
+def parse_plain_levels(
+    texts: pa.Array, levels: Sequence[str | int]
+) -> npt.NDArray[Any] | None:
+    """Returns the index of each text among the levels; None if one is no level."""
+    codes = pc.index_in(texts, value_set=pa.array(levels))
+    if codes.null_count:
+        return None
+    return np.asarray(codes.to_numpy(zero_copy_only=False, writable=True))
+
+
+def parse_plain_integers(
+    texts: pa.Array, missing_markers: pa.Array
+) -> npt.NDArray[Any] | None:
+    """Parses text as int64; None if a cell is not digits alone, or a marker."""
+    # Arrow would take hexadecimal digits too.
+    if not pc.all(pc.ascii_is_decimal(texts)).as_py():
+        return None
+    return _parse_plain_numbers(texts, pa.int64(), missing_markers)
+
+
+def parse_plain_floats(
+    texts: pa.Array, missing_markers: pa.Array
+) -> npt.NDArray[Any] | None:
+    """Parses text as float64; None if a cell is no plain number, or a marker."""
+    return _parse_plain_numbers(texts, pa.float64(), missing_markers)
+
+
+def _parse_plain_numbers(
+    texts: pa.Array, number_type: pa.DataType, missing_markers: pa.Array
+) -> npt.NDArray[Any] | None:
+    """Casts text to numbers; None if a cell is none, NaN, or stands for missing."""
+    try:
+        numbers: npt.NDArray[Any] = texts.cast(number_type).to_numpy(
+            zero_copy_only=False, writable=True
+        )
+    except pa.ArrowInvalid:
+        return None
+    if np.isnan(numbers).any():
+        return None
+    marker_numbers = _numbers_among(tuple(missing_markers.to_pylist()))
+    if any((numbers == marker).any() for marker in marker_numbers):
+        return None
+    return numbers
+
+
+@lru_cache
+def _numbers_among(texts: tuple[str, ...]) -> list[float]:
+    """Returns the numbers that some of the texts are."""
+    parsed = parse_floats(pa.array(texts, pa.string()))
+    return list(parsed.numbers[~(parsed.is_bad | parsed.is_missing)])

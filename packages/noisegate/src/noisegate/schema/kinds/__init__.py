@@ -1,11 +1,11 @@
 """Kinds of column: each is one class in one file.
 
-- `bounded`: what kinds of numbers, days and points in time between two bounds share.
-- `continuous`: real numbers.
-- `stepped`: what kinds share whose values lie a whole number of steps apart.
-- `integer`, `decimal`, `date`, `datetime`: the kinds of these.
-- `coded`: what kinds with levels share.
-- `ordinal`, `categorical`, `boolean`: the kinds with levels.
+- `kind`: what every kind can do; where to begin.
+- `bounded`, `real`, `stepped`: what kinds between two bounds share.
+- `continuous`, `integer`, `decimal`, `date`, `datetime`: these kinds.
+- `coded`, `levels`: what kinds with levels share.
+- `ordinal`, `categorical`, `boolean`: these kinds.
+- `registry`: all kinds by name, those of other installed packages too.
 """
 
 from noisegate.schema.kinds.boolean import Boolean

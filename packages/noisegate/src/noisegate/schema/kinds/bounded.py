@@ -4,25 +4,36 @@ Bounds are public knowledge: a value outside them is moved to the nearer bound w
 are read. The exception are *atoms*, single values that many records have: an atom
 outside the bounds, such as 999 for unknown, is read and written as it is.
 
-How numbers become positions in [0, 1] is in `noisegate.schema.layout`.
+A value has two forms: in the type of the kind, such as a date, as schemas state it; and
+as a *number*, which arithmetic is done with, such as the days since 1970-01-01. How
+numbers become positions in [0, 1] is in `noisegate.schema.layout`.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_column_name, checked_flag, set_fields
+from noisegate.schema.formats import NUMBER_FORMATS, TextFormats
+from noisegate.schema.kinds.kind import ColumnKind
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Mask, Parsed
 
 MAX_ATOMS = 32
 """Largest number of atoms of a column."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounded:
+class BoundedColumn(ColumnKind):
     """A column of values between two public bounds: what all numeric kinds share.
 
     Attributes:
@@ -32,13 +43,22 @@ class Bounded:
         missing: Whether a value may be absent.
         atoms: Single values that many records have, within the bounds or outside;
             stored in ascending order.
-        format: How text writes the values; see `noisegate.schema.formats`.
+        format: How text writes the values; see `formats`.
         type: Arrow type of the column in data, and in samples too; None for that of
             `decode`.
-        kind: Name of the kind in a schema file.
+        stepped: Whether the values are steps; see `SteppedColumn`.
+        fractional: Whether numbers are float64; else they are int64.
+        scale: What the values are compared as, in words: "dates". Only columns of one
+            scale are compared or subtracted.
+        unit: In which answers count the values, where that is no number as it stands:
+            "days since 1970-01-01"; None where it is.
+        is_temporal: Whether the values are days or points in time.
+        grades_towards_zero: Whether the values are amounts, most of which may be small
+            beside the bounds, so that fine bins may get finer towards zero.
+        formats: The patterns that `format` may be.
         checked_value: Returns a value in the type of this kind, or raises a
             `SchemaError`. It takes the column's name, what the value is called, and the
-            value.
+            value, as somebody wrote it in a schema file or in Python.
     """
 
     name: str
@@ -49,8 +69,13 @@ class Bounded:
     format: str | None = None
     type: str | None = None
 
-    kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
+    stepped: ClassVar[bool]
+    fractional: ClassVar[bool] = False
+    unit: ClassVar[str | None] = None
+    is_temporal: ClassVar[bool] = False
+    grades_towards_zero: ClassVar[bool] = False
+    formats: ClassVar[TextFormats] = NUMBER_FORMATS
     checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
 
     def __post_init__(self) -> None:
@@ -67,8 +92,7 @@ class Bounded:
             atoms=self._checked_atoms(),
         )
         if self.format is not None:
-            # Imported only here, as most schemas have no formats.
-            import_module("noisegate.schema.formats").check_format(self)
+            self.formats.check(name, self.format)
         self._check()
 
     def _checked_atoms(self) -> tuple[Any, ...]:
@@ -108,6 +132,108 @@ class Bounded:
             )
         set_fields(self, atoms=tuple(sorted(self.atoms)))
 
+    # --- Values and numbers. ---
+
+    @property
+    @abstractmethod
+    def scale(self) -> str:
+        """What the values are compared as, in words."""
+
+    @abstractmethod
+    def read_value(self, value: Any) -> Any:
+        """Returns one value of the column, as somebody wrote it in a condition.
+
+        Args:
+            value: The value in the type of the kind, or text without blanks around it.
+
+        Raises:
+            SchemaError: if it is no value of this kind.
+        """
+
+    @abstractmethod
+    def to_number(self, value: Any) -> float:
+        """Returns the number of a value in the type of the kind."""
+
+    @abstractmethod
+    def value_of(self, number: float) -> Any:
+        """Returns a number in the type of the kind."""
+
+    def brief_text(self, number: float) -> str | None:
+        """Returns a number in few letters, for pages: "2024-05-01".
+
+        Returns:
+            The text; None where it is a number like others.
+        """
+        return None
+
+    # --- Cells. ---
+
+    def parse_cells(self, cells: pa.Array) -> Parsed:
+        """Parses cells, in the format of the column if it has one."""
+        return self.parse_unformatted(self.parse_formatted(cells))
+
+    @abstractmethod
+    def parse_unformatted(self, cells: pa.Array) -> Parsed:
+        """Parses cells that are written as usual, not in a format, to numbers.
+
+        Args:
+            cells: Text, or any other type of Arrow, without nulls.
+
+        Returns:
+            float64 numbers, or int64 units of a column of steps, not moved to the
+            bounds.
+        """
+
+    def parse_formatted(self, cells: pa.Array) -> pa.Array:
+        """Translates cells from the column's format, if any, to plain text."""
+        if self.format is None:
+            return cells
+        return self.formats.parse(self.format, cells)
+
+    def format_cells(self, cells: pa.Array) -> pa.Array:
+        """Writes decoded cells in the column's format, if any; nulls stay."""
+        if self.format is None:
+            return cells
+        return self.formats.write(self.format, cells)
+
+    def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns numbers in the Arrow type in which tables hold this kind.
+
+        Args:
+            numbers: Numbers of the column, arbitrary where missing, (cells,).
+            is_missing: Which cells are null, (cells,).
+        """
+        import pyarrow as pa
+
+        return pa.array(numbers, mask=is_missing)
+
+    # --- Words. ---
+
+    @property
+    def cell_cure(self) -> str:
+        """What a user can do about a cell that does not fit the column."""
+        format_cure = ""
+        if self.format is None:
+            format_cure = (
+                f'state how it is written (such as format = "{self.formats.example}"), '
+            )
+        return (
+            f"correct the data, {format_cure}list the value in missing_values, or "
+            "describe the column as another kind in the schema"
+        )
+
+    @property
+    def range_text(self) -> str:
+        """The values of the column, for cards: "0 to 9 by 3; atoms 99"."""
+        text = f"{self.form_value(self.lower)} to {self.form_value(self.upper)}"
+        step = getattr(self, "step", None)
+        if step is not None:
+            text += f" by {step:g}"
+        if self.atoms:
+            atoms = [str(self.form_value(atom)) for atom in self.atoms]
+            text += f"; atoms {', '.join(atoms)}"
+        return text
+
 
 def split_outer_atoms(
     atoms: tuple[Any, ...], lower: Any, upper: Any
@@ -116,3 +242,25 @@ def split_outer_atoms(
     below = tuple(atom for atom in atoms if atom < lower)
     above = tuple(atom for atom in atoms if atom > upper)
     return below, above
+
+
+def number_from_text(name: str, value: Any, *, fractional: bool) -> Any:
+    """Returns a number that somebody wrote as text; any other value as it is.
+
+    Args:
+        name: Name of the column, for the message.
+        value: The value.
+        fractional: Whether the column holds numbers with a fraction.
+
+    Raises:
+        SchemaError: if it is text of no such number.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value) if fractional else int(value)
+    except ValueError:
+        expected = "a number" if fractional else "a whole number"
+        raise SchemaError(
+            f"column {name!r}: a value must be {expected}, found {value!r}"
+        ) from None

@@ -1,14 +1,22 @@
 """Columns of levels without an order."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from noisegate.errors import SchemaError
-from noisegate.schema.kinds.coded import Coded
+from noisegate.schema.kinds.levels import LevelColumn
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Parsed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Categorical(Coded):
+class Categorical(LevelColumn):
     """A column of levels without an order.
 
     Attributes:
@@ -34,6 +42,10 @@ class Categorical(Coded):
     type: str | None = None
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
+    cell_cure: ClassVar[str] = (
+        "add the level to the schema, or name one of the levels as `other`; levels "
+        "must be public knowledge"
+    )
 
     def _check(self) -> None:
         """Checks that `other` is one of the levels, too."""
@@ -47,3 +59,9 @@ class Categorical(Coded):
                 f"column {self.name!r}: other = {self.other!r} is not one of the "
                 "levels; add it to levels"
             )
+
+    def parse_cells(self, cells: pa.Array) -> Parsed:
+        """Parses levels, as their codes; another value is bad, or becomes `other`."""
+        from noisegate.schema.parsing import parse_codes
+
+        return parse_codes(self.levels, cells, other=self.other)

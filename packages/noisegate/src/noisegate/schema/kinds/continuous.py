@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from noisegate.schema.checks import checked_real
-from noisegate.schema.kinds.bounded import Bounded, split_outer_atoms
+from noisegate.schema.kinds.bounded import number_from_text
+from noisegate.schema.kinds.real import RealColumn
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Parsed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Continuous(Bounded):
+class Continuous(RealColumn):
     """A column of real numbers between two bounds.
 
     Attributes:
@@ -31,20 +37,28 @@ class Continuous(Bounded):
         (-1.0, 0.0)
     """
 
-    lower: float
-    upper: float
-    atoms: tuple[float, ...] = ()
-
     kind: ClassVar[Literal["continuous"]] = "continuous"
-    checked_value = staticmethod(checked_real)
+    scale: ClassVar[str] = "numbers"
+    grades_towards_zero: ClassVar[bool] = True
+    expected_value: ClassVar[str] = "a number"
+    table_schema_type: ClassVar[str] = "number"
+    croissant_type: ClassVar[str] = "sc:Float"
 
-    def _check(self) -> None:
-        """Checks that the distance of the bounds is finite, too."""
-        super()._check()
-        # Two finite bounds may be an infinite distance apart.
-        checked_real(self.name, "upper - lower", self.upper - self.lower)
+    def read_value(self, value: Any) -> float:
+        """Returns a number, or text of one."""
+        number = number_from_text(self.name, value, fractional=True)
+        return self.checked_value(self.name, "a value", number)
 
-    @cached_property
-    def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Atoms below the lower bound, and those above the upper one."""
-        return split_outer_atoms(self.atoms, self.lower, self.upper)
+    def parse_unformatted(self, cells: pa.Array) -> Parsed:
+        """Parses numbers, as float64."""
+        from noisegate.schema.parsing import parse_floats
+
+        return parse_floats(cells)
+
+    def parse_quickly(
+        self, texts: pa.Array, missing_markers: pa.Array
+    ) -> npt.NDArray[Any] | None:
+        """Parses numbers, if each text is one as it stands."""
+        from noisegate.schema.parsing import parse_plain_floats
+
+        return parse_plain_floats(texts, missing_markers)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.schema.checks import checked_date
-from noisegate.schema.kinds.stepped import Stepped
+from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
+from noisegate.schema.kinds.stepped import SteppedColumn
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Mask, Parsed
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Date(Stepped):
+class Date(SteppedColumn):
     """A column of calendar days between a first and a last one.
 
     Attributes:
@@ -43,7 +51,48 @@ class Date(Stepped):
 
     kind: ClassVar[Literal["date"]] = "date"
     checked_value = staticmethod(checked_date)
+    scale: ClassVar[str] = "dates"
+    unit: ClassVar[str | None] = "days since 1970-01-01"
+    is_temporal: ClassVar[bool] = True
+    units_text: ClassVar[str] = "days"
+    formats: ClassVar[TextFormats] = CLOCK_FORMATS
+    expected_value: ClassVar[str] = "a date such as 2020-12-31"
+    table_schema_type: ClassVar[str] = "date"
+    croissant_type: ClassVar[str] = "sc:Date"
 
     def to_units(self, value: date) -> int:
         """Returns a day in days since 1970-01-01."""
         return value.toordinal() - _EPOCH_ORDINAL
+
+    def from_units(self, units: int) -> date:
+        """Returns the day that lies so many days after 1970-01-01."""
+        return date.fromordinal(_EPOCH_ORDINAL + units)
+
+    def read_value(self, value: Any) -> date:
+        """Returns a day, or ISO text of one."""
+        return self.checked_value(self.name, "a value", value)
+
+    def brief_text(self, number: float) -> str:
+        """Returns the day of a number, as ISO text."""
+        return self.from_units(round(number)).isoformat()
+
+    def parse_unformatted(self, cells: pa.Array) -> Parsed:
+        """Parses days, as days since 1970-01-01."""
+        from noisegate.schema.parsing import parse_dates
+
+        return parse_dates(cells)
+
+    def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns days as date32."""
+        import pyarrow as pa
+
+        return pa.array(numbers.astype("int32"), mask=is_missing).cast(pa.date32())
+
+    @property
+    def has_own_text(self) -> bool:
+        """Whether a spelling is stated."""
+        return self.spelling is not None
+
+    def write_text(self, cells: pa.Array) -> pa.Array:
+        """Writes days by the spelling, or as ISO text."""
+        return write_times(cells, self.spelling)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import ClassVar, Literal
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_datetime
-from noisegate.schema.kinds.stepped import Stepped
+from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
+from noisegate.schema.kinds.stepped import SteppedColumn
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Mask, Parsed
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECONDS_PER_SECOND = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Datetime(Stepped):
+class Datetime(SteppedColumn):
     """A column of points in time, to the microsecond.
 
     Attributes:
@@ -50,7 +58,14 @@ class Datetime(Stepped):
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
     checked_value = staticmethod(checked_datetime)
-    _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
+    unit: ClassVar[str | None] = "microseconds since 1970-01-01"
+    is_temporal: ClassVar[bool] = True
+    units_text: ClassVar[str] = "microseconds (2**53 are 285 years)"
+    # Models of before have intervals for points in time, however few these are.
+    has_cell_for_each_value: ClassVar[bool] = False
+    formats: ClassVar[TextFormats] = CLOCK_FORMATS
+    table_schema_type: ClassVar[str] = "datetime"
+    croissant_type: ClassVar[str] = "sc:DateTime"
 
     def _check(self) -> None:
         """Checks that bounds and atoms have a time zone all, or none."""
@@ -79,6 +94,20 @@ class Datetime(Stepped):
         return self.lower.tzinfo is not None
 
     @property
+    def scale(self) -> str:
+        """What the values are compared as: those without a time zone apart."""
+        if self.aware:
+            return "moments with a time zone"
+        return "moments without a time zone"
+
+    @property
+    def expected_value(self) -> str:
+        """What a cell must hold, for messages."""
+        if self.aware:
+            return "a moment with a time zone, such as 2020-12-31T23:59:59Z"
+        return "a moment such as 2020-12-31T23:59:59"
+
+    @property
     def spacing(self) -> int:
         """Distance of two neighbouring values, in microseconds."""
         return 1 if self.step is None else self.step * _MICROSECONDS_PER_SECOND
@@ -86,3 +115,58 @@ class Datetime(Stepped):
     def to_units(self, value: datetime) -> int:
         """Returns the microseconds since 1970-01-01T00:00:00, in its own time zone."""
         return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
+
+    @property
+    def units_per_gap(self) -> int:
+        """How many microseconds a second has, as gaps are stated in seconds."""
+        return _MICROSECONDS_PER_SECOND
+
+    def from_units(self, units: int) -> datetime:
+        """Returns the point in time so many microseconds after 1970-01-01."""
+        epoch = _EPOCH.replace(tzinfo=UTC) if self.aware else _EPOCH
+        return epoch + timedelta(microseconds=units)
+
+    def read_value(self, value: Any) -> datetime:
+        """Returns a point in time, or ISO text of one, with a zone if bounds have one.
+
+        Raises:
+            SchemaError: if it is none, or one of both alone has a time zone.
+        """
+        timestamp: datetime = self.checked_value(self.name, "a value", value)
+        if (timestamp.tzinfo is None) == self.aware:
+            raise SchemaError(
+                f"column {self.name!r}: a value has a time zone exactly if the bounds "
+                f"have one, found {value!r}"
+            )
+        return timestamp
+
+    def brief_text(self, number: float) -> str:
+        """Returns the day of a number, as ISO text."""
+        return self.from_units(round(number)).date().isoformat()
+
+    def parse_unformatted(self, cells: pa.Array) -> Parsed:
+        """Parses points in time, as microseconds since 1970-01-01."""
+        from noisegate.schema.parsing import parse_timestamps
+
+        return parse_timestamps(cells, aware=self.aware)
+
+    def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns points in time as timestamp[us], in UTC if they have a time zone."""
+        import pyarrow as pa
+
+        timestamp_type = pa.timestamp("us", tz="UTC" if self.aware else None)
+        return pa.array(numbers, mask=is_missing).cast(timestamp_type)
+
+    @property
+    def has_own_text(self) -> bool:
+        """Whether a spelling is stated."""
+        return self.spelling is not None
+
+    def write_text(self, cells: pa.Array) -> pa.Array:
+        """Writes points in time by the spelling, or as ISO text."""
+        return write_times(cells, self.spelling)
+
+    @property
+    def csv_time_format(self) -> str:
+        """How Arrow's CSV writer writes points in time, for `strftime`."""
+        return "%Y-%m-%d %H:%M:%S.%f" + ("Z" if self.aware else "")

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from noisegate.schema.kinds.coded import Coded
+from noisegate.schema.kinds.levels import LevelColumn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ordinal(Coded):
+class Ordinal(LevelColumn):
     """A column of levels with an order, from least to most.
 
     Attributes:
@@ -30,3 +30,7 @@ class Ordinal(Coded):
     type: str | None = None
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
+    ordered: ClassVar[bool] = True
+    cell_cure: ClassVar[str] = (
+        "add the level to the schema; levels must be public knowledge"
+    )

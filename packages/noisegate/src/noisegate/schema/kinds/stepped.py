@@ -4,7 +4,7 @@ Such values are counted with integers, so that arithmetic on them is exact. Two 
 describe a value:
 
 - in *units*, which depend on the kind: the number itself, units of the last decimal,
-  days or microseconds since 1970-01-01 (`Stepped.to_units`);
+  days or microseconds since 1970-01-01 (`SteppedColumn.to_units`);
 - as a *rank*, its index among all values of the column, ascending::
 
       Integer(lower=10, upper=30, step=10, atoms=[0, 99])
@@ -16,20 +16,21 @@ describe a value:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_integer, set_fields
-from noisegate.schema.kinds.bounded import Bounded, split_outer_atoms
+from noisegate.schema.kinds.bounded import BoundedColumn, split_outer_atoms
 
 MAX_STEPS = 2**53
 """Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stepped(Bounded):
+class SteppedColumn(BoundedColumn):
     """A column whose values lie a whole number of steps above the lower bound.
 
     Other values within the bounds are moved to the nearest one. The bounds are at most
@@ -38,17 +39,23 @@ class Stepped(Bounded):
     Attributes:
         step: Distance of two neighbouring values, as the kind states it; None for the
             smallest distance that the kind has.
+        units_text: What units are, for messages: "days".
+        has_cell_for_each_value: Whether a model has a cell for each value where they
+            are few.
     """
 
     step: Any = None
 
-    _unit: ClassVar[str] = "days"  # of `unit_bounds`, for messages
+    stepped: ClassVar[Literal[True]] = True
+    units_text: ClassVar[str]
+    has_cell_for_each_value: ClassVar[bool] = True
 
     @property
     def unit_bounds(self) -> tuple[int, int]:
         """The lower and the upper bound, in units."""
         return self.to_units(self.lower), self.to_units(self.upper)
 
+    @abstractmethod
     def to_units(self, value: Any) -> int:
         """Converts a value to units.
 
@@ -59,7 +66,18 @@ class Stepped(Bounded):
             The value as a count of units: of 1, of the last decimal, or of days or
             microseconds since 1970-01-01 (in UTC where there is a time zone).
         """
-        raise NotImplementedError
+
+    @abstractmethod
+    def from_units(self, units: int) -> Any:
+        """Converts units to a value in the type of the kind."""
+
+    def to_number(self, value: Any) -> float:
+        """Returns a value that has a fraction itself, else its units."""
+        return float(value) if self.fractional else self.to_units(value)
+
+    def value_of(self, number: float) -> Any:
+        """Returns a number in the type of the kind."""
+        return number if self.fractional else self.from_units(round(number))
 
     @property
     def spacing(self) -> int:
@@ -70,6 +88,14 @@ class Stepped(Bounded):
     def units_per_number(self) -> int:
         """How many units make 1 of the column's numbers: above 1 for decimals only."""
         return 1
+
+    @property
+    def units_per_gap(self) -> int:
+        """How many units make 1 of the gaps that a schema of linked tables states.
+
+        Above 1 for decimals, and for points in time, whose gaps are stated in seconds.
+        """
+        return self.units_per_number
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -97,7 +123,7 @@ class Stepped(Bounded):
         width = last - first
         if width // self.spacing > MAX_STEPS:
             raise SchemaError(
-                f"column {self.name!r}: the bounds are {width} {self._unit} apart, "
+                f"column {self.name!r}: the bounds are {width} {self.units_text} apart, "
                 f"more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
                 'them, or use a coarser kind ("continuous", "date")'
             )

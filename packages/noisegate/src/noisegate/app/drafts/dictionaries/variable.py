@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from noisegate.app.drafts.drafted import OPEN, DraftedColumn
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import COLUMN_KINDS
 from noisegate.schema.kinds import (
     Boolean,
     Categorical,
@@ -26,6 +25,7 @@ from noisegate.schema.kinds import (
     Integer,
     Ordinal,
 )
+from noisegate.schema.kinds.registry import COLUMN_KINDS
 
 # Reasons to ignore a column.
 IDENTIFIER = "an identifier, which must not be learnt"
