@@ -51,6 +51,13 @@ EXTENSION_POINTS = {
     "noisegate.privacy.plan": "Query Plan",
     "noisegate.records": "Rows Images",
     "noisegate.registry": "Registry",
+    "noisegate.schema.kinds.bounded": "BoundedColumn",
+    "noisegate.schema.kinds.kind": "ColumnKind",
+    "noisegate.schema.kinds.levels": "LevelColumn",
+    "noisegate.schema.kinds.numbers": "NumberColumn",
+    "noisegate.schema.kinds.real": "RealColumn",
+    "noisegate.schema.kinds.stepped": "SteppedColumn",
+    "noisegate.schema.parsing": "Parsed parse_distinct_texts",
     "noisegate.settings": "Settings settings derived by_preset",
     "noisegate.testing": "made_up FakeGate check_feature_map check_method",
 }

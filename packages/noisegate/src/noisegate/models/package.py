@@ -238,7 +238,7 @@ def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
          "constraints": {"required": True, "minimum": 0, "maximum": 9}}
     """
     constraints: dict[str, Any] = {"required": not column.missing}
-    if column.numeric and column.table_schema_type != "string":
+    if column.numeric and column.has_bounds_in_table_schema:
         # Point masses, such as the code of an open end, may lie outside of the bounds.
         constraints["minimum"] = min([column.lower, *column.atoms])
         constraints["maximum"] = max([column.upper, *column.atoms])

@@ -76,7 +76,7 @@ def column_from_form(name: str, form: Any) -> Column:
     if not isinstance(kind, str) or kind not in COLUMN_KINDS:
         raise SchemaError(
             f"column {name!r}: unknown kind {kind!r}; choose one of "
-            f"{choices(kind, COLUMN_KINDS)}"
+            f"{choices(kind, COLUMN_KINDS)}, or install the package that adds it"
         )
 
     column_class: Any = COLUMN_KINDS[kind]

@@ -87,6 +87,13 @@ class Parsed:
             where a mask is set.
         is_bad: Which cells hold something that the kind of column does not allow.
         is_missing: Which cells are no null, yet hold nothing: a NaN among floats.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.schema.parsing import parse_floats
+        >>> parsed = parse_floats(pa.array(["1.5", "nan", "x"]))
+        >>> parsed.is_bad.tolist(), parsed.is_missing.tolist()
+        ([False, False, True], [False, True, False])
     """
 
     numbers: npt.NDArray[Any]
@@ -371,6 +378,14 @@ def parse_distinct_texts(
 
     Raises:
         UnexpectedType: if the cells are no text.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.schema.parsing import parse_distinct_texts
+        >>> percent = {"none": 0, "half": 50, "all": 100}
+        >>> parsed = parse_distinct_texts(pa.array(["half", "most"]), percent.get)
+        >>> parsed.numbers.tolist(), parsed.is_bad.tolist()
+        ([50, 0], [False, True])
     """
     if not is_text(values.type):
         raise UnexpectedType

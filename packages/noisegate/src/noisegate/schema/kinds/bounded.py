@@ -55,10 +55,18 @@ class BoundedColumn(ColumnKind):
         is_temporal: Whether the values are days or points in time.
         grades_towards_zero: Whether the values are amounts, most of which may be small
             beside the bounds, so that fine bins may get finer towards zero.
+        has_bounds_in_table_schema: Whether `table_schema_type` is one that takes a
+            minimum and a maximum.
         formats: The patterns that `format` may be.
         checked_value: Returns a value in the type of this kind, or raises a
             `SchemaError`. It takes the column's name, what the value is called, and the
             value, as somebody wrote it in a schema file or in Python.
+
+    Examples:
+        >>> from noisegate.schema import Date
+        >>> born = Date(name="born", lower="1970-01-01", upper="1970-12-31")
+        >>> born.scale, born.to_number(born.lower), born.brief_text(1)
+        ('dates', 0, '1970-01-02')
     """
 
     name: str
@@ -75,6 +83,7 @@ class BoundedColumn(ColumnKind):
     unit: ClassVar[str | None] = None
     is_temporal: ClassVar[bool] = False
     grades_towards_zero: ClassVar[bool] = False
+    has_bounds_in_table_schema: ClassVar[bool] = True
     formats: ClassVar[TextFormats] = NUMBER_FORMATS
     checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
 
@@ -158,13 +167,13 @@ class BoundedColumn(ColumnKind):
     def value_of(self, number: float) -> Any:
         """Returns a number in the type of the kind."""
 
+    @abstractmethod
     def brief_text(self, number: float) -> str | None:
         """Returns a number in few letters, for pages: "2024-05-01".
 
         Returns:
             The text; None where it is a number like others.
         """
-        return None
 
     # --- Cells. ---
 
@@ -196,6 +205,7 @@ class BoundedColumn(ColumnKind):
             return cells
         return self.formats.write(self.format, cells)
 
+    @abstractmethod
     def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
         """Returns numbers in the Arrow type in which tables hold this kind.
 
@@ -203,9 +213,6 @@ class BoundedColumn(ColumnKind):
             numbers: Numbers of the column, arbitrary where missing, (cells,).
             is_missing: Which cells are null, (cells,).
         """
-        import pyarrow as pa
-
-        return pa.array(numbers, mask=is_missing)
 
     # --- Words. ---
 
@@ -242,25 +249,3 @@ def split_outer_atoms(
     below = tuple(atom for atom in atoms if atom < lower)
     above = tuple(atom for atom in atoms if atom > upper)
     return below, above
-
-
-def number_from_text(name: str, value: Any, *, fractional: bool) -> Any:
-    """Returns a number that somebody wrote as text; any other value as it is.
-
-    Args:
-        name: Name of the column, for the message.
-        value: The value.
-        fractional: Whether the column holds numbers with a fraction.
-
-    Raises:
-        SchemaError: if it is text of no such number.
-    """
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value) if fractional else int(value)
-    except ValueError:
-        expected = "a number" if fractional else "a whole number"
-        raise SchemaError(
-            f"column {name!r}: a value must be {expected}, found {value!r}"
-        ) from None

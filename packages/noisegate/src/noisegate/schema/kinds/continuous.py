@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from noisegate.schema.kinds.bounded import number_from_text
+from noisegate.schema.kinds.numbers import NumberColumn
 from noisegate.schema.kinds.real import RealColumn
-
-# PyArrow is imported in functions, so that `noisegate schema` answers at once.
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from noisegate.schema.parsing import Parsed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Continuous(RealColumn):
+class Continuous(NumberColumn, RealColumn):
     """A column of real numbers between two bounds.
 
     Attributes:
@@ -38,27 +31,7 @@ class Continuous(RealColumn):
     """
 
     kind: ClassVar[Literal["continuous"]] = "continuous"
-    scale: ClassVar[str] = "numbers"
     grades_towards_zero: ClassVar[bool] = True
     expected_value: ClassVar[str] = "a number"
     table_schema_type: ClassVar[str] = "number"
     croissant_type: ClassVar[str] = "sc:Float"
-
-    def read_value(self, value: Any) -> float:
-        """Returns a number, or text of one."""
-        number = number_from_text(self.name, value, fractional=True)
-        return self.checked_value(self.name, "a value", number)
-
-    def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses numbers, as float64."""
-        from noisegate.schema.parsing import parse_floats
-
-        return parse_floats(cells)
-
-    def parse_quickly(
-        self, texts: pa.Array, missing_markers: pa.Array
-    ) -> npt.NDArray[Any] | None:
-        """Parses numbers, if each text is one as it stands."""
-        from noisegate.schema.parsing import parse_plain_floats
-
-        return parse_plain_floats(texts, missing_markers)

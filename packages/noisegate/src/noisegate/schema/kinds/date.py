@@ -7,8 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.schema.checks import checked_date
-from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
-from noisegate.schema.kinds.stepped import SteppedColumn
+from noisegate.schema.kinds.clock import ClockColumn
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Date(SteppedColumn):
+class Date(ClockColumn):
     """A column of calendar days between a first and a last one.
 
     Attributes:
@@ -47,15 +46,12 @@ class Date(SteppedColumn):
     upper: date
     atoms: tuple[date, ...] = ()
     step: int | None = None
-    spelling: str | None = None
 
     kind: ClassVar[Literal["date"]] = "date"
     checked_value = staticmethod(checked_date)
     scale: ClassVar[str] = "dates"
     unit: ClassVar[str | None] = "days since 1970-01-01"
-    is_temporal: ClassVar[bool] = True
     units_text: ClassVar[str] = "days"
-    formats: ClassVar[TextFormats] = CLOCK_FORMATS
     expected_value: ClassVar[str] = "a date such as 2020-12-31"
     table_schema_type: ClassVar[str] = "date"
     croissant_type: ClassVar[str] = "sc:Date"
@@ -87,12 +83,3 @@ class Date(SteppedColumn):
         import pyarrow as pa
 
         return pa.array(numbers.astype("int32"), mask=is_missing).cast(pa.date32())
-
-    @property
-    def has_own_text(self) -> bool:
-        """Whether a spelling is stated."""
-        return self.spelling is not None
-
-    def write_text(self, cells: pa.Array) -> pa.Array:
-        """Writes days by the spelling, or as ISO text."""
-        return write_times(cells, self.spelling)

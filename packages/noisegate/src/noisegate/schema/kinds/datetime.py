@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_datetime
-from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
-from noisegate.schema.kinds.stepped import SteppedColumn
+from noisegate.schema.kinds.clock import ClockColumn
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _MICROSECONDS_PER_SECOND = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Datetime(SteppedColumn):
+class Datetime(ClockColumn):
     """A column of points in time, to the microsecond.
 
     Attributes:
@@ -54,16 +53,13 @@ class Datetime(SteppedColumn):
     upper: datetime
     atoms: tuple[datetime, ...] = ()
     step: int | None = None
-    spelling: str | None = None
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
     checked_value = staticmethod(checked_datetime)
     unit: ClassVar[str | None] = "microseconds since 1970-01-01"
-    is_temporal: ClassVar[bool] = True
     units_text: ClassVar[str] = "microseconds (2**53 are 285 years)"
     # Models of before have intervals for points in time, however few these are.
     has_cell_for_each_value: ClassVar[bool] = False
-    formats: ClassVar[TextFormats] = CLOCK_FORMATS
     table_schema_type: ClassVar[str] = "datetime"
     croissant_type: ClassVar[str] = "sc:DateTime"
 
@@ -156,15 +152,6 @@ class Datetime(SteppedColumn):
 
         timestamp_type = pa.timestamp("us", tz="UTC" if self.aware else None)
         return pa.array(numbers, mask=is_missing).cast(timestamp_type)
-
-    @property
-    def has_own_text(self) -> bool:
-        """Whether a spelling is stated."""
-        return self.spelling is not None
-
-    def write_text(self, cells: pa.Array) -> pa.Array:
-        """Writes points in time by the spelling, or as ISO text."""
-        return write_times(cells, self.spelling)
 
     @property
     def csv_time_format(self) -> str:

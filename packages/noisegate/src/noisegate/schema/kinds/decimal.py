@@ -5,19 +5,12 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_real, set_fields
-from noisegate.schema.kinds.bounded import number_from_text
+from noisegate.schema.kinds.numbers import NumberColumn
 from noisegate.schema.kinds.stepped import SteppedColumn
-
-# PyArrow is imported in functions, so that `noisegate schema` answers at once.
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from noisegate.schema.parsing import Parsed
 
 # Beyond this many units of the last decimal, a float64 may be taken for its neighbour
 # once it is multiplied by the scale.
@@ -27,7 +20,7 @@ _MAX_DECIMAL_DIGITS = 22
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decimal(SteppedColumn):
+class Decimal(NumberColumn, SteppedColumn):
     """A column of numbers with a fixed number of decimals, such as amounts in cents.
 
     Other numbers are moved to the nearest value. Each value is the float64 nearest to
@@ -59,7 +52,6 @@ class Decimal(SteppedColumn):
     kind: ClassVar[Literal["decimal"]] = "decimal"
     checked_value = staticmethod(checked_real)
     fractional: ClassVar[bool] = True
-    scale: ClassVar[str] = "numbers"
     units_text: ClassVar[str] = "units of the last decimal"
     expected_value: ClassVar[str] = "a number"
     table_schema_type: ClassVar[str] = "number"
@@ -91,25 +83,6 @@ class Decimal(SteppedColumn):
     def from_units(self, units: int) -> float:
         """Returns the float64 nearest to the decimal."""
         return units / self.units_per_number
-
-    def read_value(self, value: Any) -> float:
-        """Returns a number, or text of one."""
-        number = number_from_text(self.name, value, fractional=True)
-        return self.checked_value(self.name, "a value", number)
-
-    def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses numbers, as float64."""
-        from noisegate.schema.parsing import parse_floats
-
-        return parse_floats(cells)
-
-    def parse_quickly(
-        self, texts: pa.Array, missing_markers: pa.Array
-    ) -> npt.NDArray[Any] | None:
-        """Parses numbers, if each text is one as it stands."""
-        from noisegate.schema.parsing import parse_plain_floats
-
-        return parse_plain_floats(texts, missing_markers)
 
     def _check_step(self) -> None:
         """Checks that the step is positive, and that float64 tells all values apart."""

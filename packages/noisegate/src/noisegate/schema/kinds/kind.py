@@ -1,12 +1,15 @@
 """What every kind of column can do: the contract that a new kind keeps.
 
-A kind is one class in one file. It derives from one of four bases:
+A kind is one class in one file, a frozen dataclass. It derives from one of these::
 
-- `RealColumn`: real numbers between two bounds.
-- `SteppedColumn`: values between two bounds that lie a whole number of steps apart,
-  such as integers or days.
-- `LevelColumn`: levels of text or integers.
-- `CodedColumn`: anything else of a few values, such as truth values.
+    ColumnKind
+    ├── BoundedColumn          values between two bounds
+    │   ├── RealColumn         real numbers
+    │   ├── SteppedColumn      values a whole number of steps apart
+    │   │   └── ClockColumn    days and points in time
+    │   └── NumberColumn       plain numbers, real ones or on steps: stands before those
+    └── CodedColumn            few values
+        └── LevelColumn        levels of text or integers
 
 Whoever reads, encodes, models, decodes or describes a column asks its class, so that no
 other file knows which kinds there are. `noisegate.schema.kinds.registry` finds the
@@ -40,6 +43,12 @@ class ColumnKind(ABC):
             `decode`.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
+
+    Examples:
+        >>> from noisegate.schema import Integer
+        >>> age = Integer(name="age", lower=0, upper=99)
+        >>> age.expected_value, age.range_text
+        ('a whole number', '0 to 99')
     """
 
     name: str

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 
 class LevelColumn(CodedColumn):
-    """A column of levels that the schema lists, all text or all integers."""
+    """A column of levels that the schema lists, all text or all integers.
+
+    Examples:
+        >>> from noisegate.schema import Ordinal
+        >>> pain = Ordinal(name="pain", levels=("none", "some", "much"))
+        >>> pain.code_of("some"), pain.code_of("little")
+        (1, None)
+    """
 
     levels: tuple[str | int, ...]
 

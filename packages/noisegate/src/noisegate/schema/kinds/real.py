@@ -15,6 +15,11 @@ class RealColumn(BoundedColumn):
     """A column whose values fill the interval between two bounds.
 
     Values in the type of the kind are numbers: float64.
+
+    Examples:
+        >>> from noisegate.schema import Continuous
+        >>> Continuous(name="dose", lower=0, upper=2.5, atoms=[-1, 2]).outer_atoms
+        ((-1.0,), ())
     """
 
     lower: float

@@ -42,6 +42,12 @@ class SteppedColumn(BoundedColumn):
         units_text: What units are, for messages: "days".
         has_cell_for_each_value: Whether a model has a cell for each value where they
             are few.
+
+    Examples:
+        >>> from noisegate.schema import Date
+        >>> born = Date(name="born", lower="1970-01-01", upper="1970-12-31")
+        >>> born.to_units(born.upper), born.from_units(1)
+        (364, datetime.date(1970, 1, 2))
     """
 
     step: Any = None
