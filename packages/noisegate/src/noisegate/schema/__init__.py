@@ -55,6 +55,7 @@ from noisegate.schema.kinds import (
     Date,
     Datetime,
     Decimal,
+    Duration,
     Integer,
     Ordinal,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "Date",
     "Datetime",
     "Decimal",
+    "Duration",
     "EncodedTable",
     "ImageForm",
     "ImageShape",

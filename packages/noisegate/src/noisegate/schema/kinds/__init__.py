@@ -1,8 +1,10 @@
 """Kinds of column: each is one class in one file.
 
 - `kind`: what every kind can do; where to begin.
-- `bounded`, `real`, `stepped`: what kinds between two bounds share.
-- `continuous`, `integer`, `decimal`, `date`, `datetime`: these kinds.
+- `bounded`, `real`, `stepped`, `numbers`, `clock`: what kinds between two bounds
+  share.
+- `continuous`, `integer`, `decimal`, `date`, `datetime`, `duration`: these
+  kinds.
 - `coded`, `levels`: what kinds with levels share.
 - `ordinal`, `categorical`, `boolean`: these kinds.
 - `registry`: all kinds by name, those of other installed packages too.
@@ -14,6 +16,7 @@ from noisegate.schema.kinds.continuous import Continuous
 from noisegate.schema.kinds.date import Date
 from noisegate.schema.kinds.datetime import Datetime
 from noisegate.schema.kinds.decimal import Decimal
+from noisegate.schema.kinds.duration import Duration
 from noisegate.schema.kinds.integer import Integer
 from noisegate.schema.kinds.ordinal import Ordinal
 
@@ -24,6 +27,7 @@ __all__ = [
     "Date",
     "Datetime",
     "Decimal",
+    "Duration",
     "Integer",
     "Ordinal",
 ]
