@@ -29,7 +29,7 @@ from noisegate.models.stratified import (
 )
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import NumericColumn
-from noisegate.schema.kinds.real import RealColumn
+from noisegate.schema.kinds.bounded import RealColumn
 from noisegate.schema.kinds.stepped import SteppedColumn
 from noisegate.schema.layout import (
     Span,

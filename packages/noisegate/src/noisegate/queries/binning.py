@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import NumericColumn
-from noisegate.schema.kinds.real import RealColumn
+from noisegate.schema.kinds.bounded import RealColumn
 from noisegate.schema.kinds.stepped import SteppedColumn
 from noisegate.schema.layout import (
     OUTER_ATOM_SPACING,

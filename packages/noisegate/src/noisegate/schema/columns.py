@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import SchemaError, choices
+from noisegate.schema.kinds.bounded import RealColumn
 from noisegate.schema.kinds.coded import CodedColumn
-from noisegate.schema.kinds.real import RealColumn
 from noisegate.schema.kinds.registry import COLUMN_KINDS
 from noisegate.schema.kinds.stepped import SteppedColumn
 

@@ -41,8 +41,8 @@ import numpy.typing as npt
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
 from noisegate.schema.columns import Column, NumericColumn
+from noisegate.schema.kinds.bounded import RealColumn
 from noisegate.schema.kinds.coded import CodedColumn
-from noisegate.schema.kinds.real import RealColumn
 from noisegate.schema.kinds.stepped import SteppedColumn
 from noisegate.schema.pixels import ImageColumns
 

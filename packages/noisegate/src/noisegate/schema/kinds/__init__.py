@@ -1,11 +1,10 @@
 """Kinds of column: each is one class in one file.
 
 - `kind`: what every kind can do; where to begin.
-- `bounded`, `real`, `stepped`, `numbers`, `clock`: what kinds between two bounds
-  share.
+- `bounded`, `stepped`: what kinds between two bounds share.
 - `continuous`, `integer`, `decimal`, `date`, `datetime`, `duration`: these
   kinds.
-- `coded`, `levels`: what kinds with levels share.
+- `coded`: what kinds with levels share.
 - `ordinal`, `categorical`, `boolean`: these kinds.
 - `registry`: all kinds by name, those of other installed packages too.
 """

@@ -7,6 +7,10 @@ outside the bounds, such as 999 for unknown, is read and written as it is.
 A value has two forms: in the type of the kind, such as a date, as schemas state it; and
 as a *number*, which arithmetic is done with, such as the days since 1970-01-01. How
 numbers become positions in [0, 1] is in `noisegate.schema.layout`.
+
+`BoundedColumn` is for all of these kinds. `RealColumn` is for values that fill the
+interval, `SteppedColumn` in another file for those that do not; `NumberColumn` is for
+both where the values are plain numbers.
 """
 
 from __future__ import annotations
@@ -14,10 +18,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
-from noisegate.schema.checks import checked_column_name, checked_flag, set_fields
+from noisegate.schema.checks import (
+    checked_column_name,
+    checked_flag,
+    checked_real,
+    set_fields,
+)
 from noisegate.schema.formats import NUMBER_FORMATS, TextFormats
 from noisegate.schema.kinds.kind import ColumnKind
 
@@ -240,6 +250,102 @@ class BoundedColumn(ColumnKind):
             atoms = [str(self.form_value(atom)) for atom in self.atoms]
             text += f"; atoms {', '.join(atoms)}"
         return text
+
+
+class NumberColumn(BoundedColumn):
+    """A column of plain numbers: with a fraction if `fractional`, else integers.
+
+    It stands before `RealColumn` or `SteppedColumn` among the bases of a kind.
+
+    Examples:
+        >>> from noisegate.schema import Integer
+        >>> Integer(name="age", lower=0, upper=99).read_value("7")
+        7
+    """
+
+    scale: ClassVar[str] = "numbers"
+
+    def read_value(self, value: Any) -> float:
+        """Returns a number, or text of one."""
+        number = value
+        if isinstance(value, str):
+            try:
+                number = float(value) if self.fractional else int(value)
+            except ValueError:
+                raise SchemaError(
+                    f"column {self.name!r}: a value must be {self.expected_value}, "
+                    f"found {value!r}"
+                ) from None
+        checked: float = self.checked_value(self.name, "a value", number)
+        return checked
+
+    def brief_text(self, number: float) -> str | None:
+        """Returns None: a number is shown as others are."""
+        return None
+
+    def parse_unformatted(self, cells: pa.Array) -> Parsed:
+        """Parses numbers, as float64, or integers, as int64."""
+        from noisegate.schema import parsing
+
+        if self.fractional:
+            return parsing.parse_floats(cells)
+        return parsing.parse_integers(cells)
+
+    def parse_quickly(
+        self, texts: pa.Array, missing_markers: pa.Array
+    ) -> npt.NDArray[Any] | None:
+        """Parses numbers, if each text is one as it stands."""
+        from noisegate.schema import parsing
+
+        if self.fractional:
+            return parsing.parse_plain_floats(texts, missing_markers)
+        return parsing.parse_plain_integers(texts, missing_markers)
+
+    def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns numbers as they are, float64 or int64."""
+        import pyarrow as pa
+
+        return pa.array(numbers, mask=is_missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealColumn(BoundedColumn):
+    """A column whose values fill the interval between two bounds.
+
+    Values in the type of the kind are numbers: float64.
+
+    Examples:
+        >>> from noisegate.schema import Continuous
+        >>> Continuous(name="dose", lower=0, upper=2.5, atoms=[-1, 2]).outer_atoms
+        ((-1.0,), ())
+    """
+
+    lower: float
+    upper: float
+    atoms: tuple[float, ...] = ()
+
+    stepped: ClassVar[Literal[False]] = False
+    fractional: ClassVar[bool] = True
+    checked_value = staticmethod(checked_real)
+
+    def _check(self) -> None:
+        """Checks that the distance of the bounds is finite, too."""
+        super()._check()
+        # Two finite bounds may be an infinite distance apart.
+        checked_real(self.name, "upper - lower", self.upper - self.lower)
+
+    @cached_property
+    def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Atoms below the lower bound, and those above the upper one."""
+        return split_outer_atoms(self.atoms, self.lower, self.upper)
+
+    def to_number(self, value: Any) -> float:
+        """Returns the value itself."""
+        return float(value)
+
+    def value_of(self, number: float) -> Any:
+        """Returns the number itself."""
+        return number
 
 
 def split_outer_atoms(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from noisegate.errors import SchemaError
-from noisegate.schema.kinds.levels import LevelColumn
+from noisegate.schema.kinds.coded import LevelColumn
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from noisegate.schema.kinds.numbers import NumberColumn
-from noisegate.schema.kinds.real import RealColumn
+from noisegate.schema.kinds.bounded import NumberColumn, RealColumn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.schema.checks import checked_date
-from noisegate.schema.kinds.clock import ClockColumn
+from noisegate.schema.kinds.stepped import ClockColumn
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_real, set_fields
-from noisegate.schema.kinds.numbers import NumberColumn
+from noisegate.schema.kinds.bounded import NumberColumn
 from noisegate.schema.kinds.stepped import SteppedColumn
 
 # Beyond this many units of the last decimal, a float64 may be taken for its neighbour

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from noisegate.schema.checks import checked_integer
-from noisegate.schema.kinds.numbers import NumberColumn
+from noisegate.schema.kinds.bounded import NumberColumn
 from noisegate.schema.kinds.stepped import SteppedColumn
 
 

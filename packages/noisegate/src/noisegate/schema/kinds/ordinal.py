@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from noisegate.schema.kinds.levels import LevelColumn
+from noisegate.schema.kinds.coded import LevelColumn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,11 +19,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_integer, set_fields
+from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
 from noisegate.schema.kinds.bounded import BoundedColumn, split_outer_atoms
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_STEPS = 2**53
 """Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
@@ -158,3 +163,27 @@ class SteppedColumn(BoundedColumn):
                 f"column {self.name!r}: step = {self.step} must be 1 or more, or "
                 "left out"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockColumn(SteppedColumn):
+    """A column of days or points in time.
+
+    Attributes:
+        spelling: How text writes them, and synthetic text too, by the fields of Arrow's
+            `strftime`; None for ISO text.
+    """
+
+    spelling: str | None = None
+
+    is_temporal: ClassVar[bool] = True
+    formats: ClassVar[TextFormats] = CLOCK_FORMATS
+
+    @property
+    def has_own_text(self) -> bool:
+        """Whether a spelling is stated."""
+        return self.spelling is not None
+
+    def write_text(self, cells: pa.Array) -> pa.Array:
+        """Writes days or points in time by the spelling, or as ISO text."""
+        return write_times(cells, self.spelling)
