@@ -18,7 +18,6 @@ from noisegate.errors import SchemaError
 from noisegate.schema.columns import Column, Problem
 from noisegate.schema.encode import read_cells
 from noisegate.schema.kinds.coded import CodedColumn
-from noisegate.schema.parsing import MICROSECONDS_PER_DAY
 
 # "decimal128(10, 2)", "timestamp[us, tz=UTC]", "dictionary<values=string, …>".
 _TYPE_WITH_ARGUMENTS = re.compile(r"(\w+)[\[(<](.+)[\])>]")
@@ -174,5 +173,4 @@ def _spelling_is_read_back(column: Column) -> bool:
     no_markers = pa.array([], pa.string())
     read, _ = read_cells(column, format_as_text(column, values), no_markers)
     meant, _ = read_cells(column, values, no_markers)
-    tolerance = MICROSECONDS_PER_DAY if column.kind == "datetime" else 1
-    return bool((np.abs(read - meant) < tolerance).all())
+    return bool((np.abs(read - meant) < column.spelling_tolerance).all())

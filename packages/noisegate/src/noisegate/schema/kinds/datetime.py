@@ -60,6 +60,8 @@ class Datetime(ClockColumn):
     units_text: ClassVar[str] = "microseconds (2**53 are 285 years)"
     # Models of before have intervals for points in time, however few these are.
     has_cell_for_each_value: ClassVar[bool] = False
+    # A spelling may leave out the time of the day.
+    spelling_tolerance: ClassVar[int] = 86_400 * _MICROSECONDS_PER_SECOND
     table_schema_type: ClassVar[str] = "datetime"
     croissant_type: ClassVar[str] = "sc:DateTime"
 

@@ -43,6 +43,8 @@ class ColumnKind(ABC):
             `decode`.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
+        spelling_tolerance: How near a number or code must be, to what was meant, that
+            is read from text that a spelling wrote: nearer than this.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -57,6 +59,7 @@ class ColumnKind(ABC):
 
     kind: ClassVar[str]
     numeric: ClassVar[bool]
+    spelling_tolerance: ClassVar[int] = 1
 
     # Every kind is a frozen dataclass, which has this.
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
