@@ -3,6 +3,8 @@
 import re
 from datetime import timedelta
 
+import frictionless
+import mlcroissant
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -219,3 +221,24 @@ def test_objects_of_python_are_read():
     frame = pd.DataFrame({"stay": pd.Series(cells * 50, dtype=object)})
     model = synthesize(frame, schema=Schema([STAY]), epsilon=5.0, records=150)
     assert len(model.sample(5)) == 5
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_package_is_read_by_the_libraries_of_its_descriptions(tmp_path):
+    stays = ["PT1M", "5 days", "", "01:03:00"]
+    cells = pa.table({"stay": stays * 50, "ill": [True, False] * 100})
+    schema = Schema([STAY, Boolean(name="ill")])
+    model = synthesize(cells, schema=schema, epsilon=5.0, records=200)
+    folder = model.package(tmp_path / "handout", 30, seed=1)
+    description = str(folder / "datapackage.json")
+    report = frictionless.validate(description)
+    assert report.valid, report.flatten(["rowNumber", "fieldName", "note"])[:5]
+    expected = model.sample(30, seed=1)["stay"].to_pylist()
+    (resource,) = frictionless.Package(description).resources
+    assert [row["stay"] for row in resource.read_rows()] == expected
+    records = mlcroissant.Dataset(str(folder / "croissant.json")).records("records")
+    texts = [record["records/stay"] for record in records]
+    present = [text for text in texts if isinstance(text, bytes)]
+    assert present and all(
+        parse_duration(text.decode()) is not None for text in present
+    )
