@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import product
 
 import numpy as np
@@ -40,7 +39,6 @@ _DIGITS_OF_RANGE = 12
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 # Allows for rounding where noise is 0.
 _TOLERANCE = 1e-12
-_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

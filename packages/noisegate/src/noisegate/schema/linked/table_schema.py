@@ -51,8 +51,6 @@ Ticks: TypeAlias = npt.NDArray[Any]
 MAX_CHILDREN = 100_000
 """Largest ``most``: the children of a parent are sampled one after the other."""
 
-_MICROSECONDS_PER_SECOND = 10**6
-
 # Names of tables, which are names of files too. A dot would end one in `table.column`.
 _NAME = re.compile(r"\w[\w-]*")
 _FIELDS_OF_A_CHILD = (
