@@ -51,6 +51,11 @@ EXTENSION_POINTS = {
     "noisegate.privacy.plan": "Query Plan",
     "noisegate.records": "Rows Images",
     "noisegate.registry": "Registry",
+    "noisegate.schema.kinds.bounded": "BoundedColumn NumberColumn RealColumn",
+    "noisegate.schema.kinds.coded": "LevelColumn",
+    "noisegate.schema.kinds.kind": "ColumnKind",
+    "noisegate.schema.kinds.stepped": "SteppedColumn",
+    "noisegate.schema.parsing": "Parsed parse_distinct_texts",
     "noisegate.settings": "Settings settings derived by_preset",
     "noisegate.testing": "made_up FakeGate check_feature_map check_method",
 }

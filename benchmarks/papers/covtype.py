@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from noisegate import Schema
 from noisegate.errors import DataError
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 from papers.published import Loaded, Published
 from papers.reading import read_plain
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from noisegate.errors import DataError
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 
 
 def read_plain(path: Path, names: Sequence[str]) -> pa.Table:

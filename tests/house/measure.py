@@ -43,6 +43,7 @@ sys.path.insert(
 
 from tests.house.code_size import CodeSize, size_of  # noqa: E402
 from tests.house.inheritance import concrete_overrides, longest_chain, our_classes  # noqa: E402
+from tests.house.kind_checks import kind_checks  # noqa: E402
 from tests.house.string_imports import string_imports  # noqa: E402
 from tests.house.trusted_base import trusted_files  # noqa: E402
 
@@ -318,6 +319,7 @@ def measure() -> dict[str, Any]:
         "classes in the deepest chain": len(longest_chain(classes)),
         "overrides of concrete methods": len(concrete_overrides(classes)),
         "imports by string inside one package": len(string_imports()),
+        "checks of a column's class outside schema/kinds": len(kind_checks()),
         "files that a CSV fit enters": files["csv"],
         "files that a CSV fit enters with its page": files["page"],
         "files that an image fit enters": files["image"],
@@ -396,7 +398,7 @@ def main() -> None:
             )
         )
     else:
-        print(f"{'':44} {'figure':>9} {'limit':>9} {'goal':>9}")
+        print(f"{'':48} {'figure':>9} {'limit':>9} {'goal':>9}")
         for name, figure in figures.items():
             limit, goal = limits[name]["limit"], limits[name]["goal"]
             said = (
@@ -406,7 +408,7 @@ def main() -> None:
                 if is_beyond(figure, limits[name], "goal")
                 else ""
             )
-            print(f"{name:44} {figure:>9,} {limit:>9,} {goal:>9,}  {said}")
+            print(f"{name:48} {figure:>9,} {limit:>9,} {goal:>9,}  {said}")
     if asked.files:
         for kind, seen in walks().items():
             print(f"\n{kind}:", *sorted({file for file, _ in seen}), sep="\n  ")
@@ -423,6 +425,7 @@ def main() -> None:
             "\noverrides of concrete methods:", *concrete_overrides(classes), sep="\n  "
         )
         print("\nimports by string inside one package:", *string_imports(), sep="\n  ")
+        print("\nchecks of a column's class:", *kind_checks(), sep="\n  ")
         print("\nrooms:")
         print(
             *(f"  {name:24} {room_summary(size)}" for name, size in rooms().items()),

@@ -1,4 +1,4 @@
-"""A package adds a method, a metric, a question and a verb, and touches no file of this repository."""
+"""A package adds a method, a metric, a question, a verb and a kind of column, and touches no file of ours."""
 
 import json
 import os
@@ -67,6 +67,57 @@ FILES = {
             \"\"\"Say hello to somebody.\"\"\"
             print(f"hello {name}")
     """,
+    "noisegate_added/quarter.py": """
+        import re
+        from dataclasses import dataclass
+
+        import pyarrow as pa
+
+        from noisegate.errors import SchemaError
+        from noisegate.schema.kinds.stepped import SteppedColumn
+        from noisegate.schema.parsing import parse_distinct_texts
+
+        def quarter_number(text):
+            match = re.fullmatch("([0-9]{4})-Q([1-4])", text)
+            return match and 4 * int(match[1]) + int(match[2]) - 1
+
+        def checked_quarter(name, key, value):
+            if not isinstance(value, str) or quarter_number(value) is None:
+                raise SchemaError(f"column {name!r}: {key} = {value!r} is no quarter")
+            return value
+
+        @dataclass(frozen=True, kw_only=True)
+        class Quarter(SteppedColumn):
+            kind = "quarter"
+            checked_value = staticmethod(checked_quarter)
+            scale = "quarters"
+            unit = "quarters since the year 0"
+            units_text = "quarters"
+            expected_value = "a quarter such as 2021-Q3"
+            table_schema_type = "string"
+            has_bounds_in_table_schema = False
+            croissant_type = "sc:Text"
+
+            def to_units(self, value):
+                return quarter_number(value)
+
+            def from_units(self, units):
+                return f"{units // 4:04}-Q{units % 4 + 1}"
+
+            def read_value(self, value):
+                return self.checked_value(self.name, "a value", value)
+
+            def brief_text(self, number):
+                return self.from_units(round(number))
+
+            def parse_unformatted(self, cells):
+                return parse_distinct_texts(cells, quarter_number)
+
+            def to_arrow(self, numbers, is_missing):
+                pairs = zip(numbers.tolist(), is_missing.tolist(), strict=True)
+                texts = [None if gone else self.from_units(n) for n, gone in pairs]
+                return pa.array(texts, pa.string())
+    """,
     "noisegate_added-1.0.dist-info/METADATA": """
         Metadata-Version: 2.1
         Name: noisegate-added
@@ -79,8 +130,24 @@ FILES = {
         rows-apart = noisegate_added.metric:RowsApart
         [noisegate.questions]
         records = noisegate_added.question:Records
+        [noisegate.columns]
+        quarter = noisegate_added.quarter:Quarter
         [noisegate.verbs]
         greet = noisegate_added.verb:greet_command
+    """,
+    "quarters.toml": """
+        [columns.seen]
+        kind = "quarter"
+        lower = "2015-Q1"
+        upper = "2024-Q4"
+        missing = true
+        atoms = ["2020-Q2"]
+        [columns.due]
+        kind = "quarter"
+        lower = "2010-Q1"
+        upper = "2030-Q4"
+        [[constraints]]
+        rule = "seen <= due"
     """,
     "schema.toml": """
         [columns.ill]
@@ -110,6 +177,8 @@ def added(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_text(textwrap.dedent(text).lstrip())
     (tmp_path / "data.csv").write_text("ill,old\n" + "true,false\nfalse,false\n" * 150)
+    quarters = "2016-Q4,2018-Q1\n2020-Q2,2020-Q2\n,2019-Q3\n" * 200
+    (tmp_path / "quarters.csv").write_text("seen,due\n" + quarters)
 
     def run(*lines):
         """Runs lines in one process; returns what each of them printed."""
@@ -193,6 +262,48 @@ def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_noth
     )
     assert "greet" in verbs and greeting == "hello you\n"
     assert changed() == before
+
+
+def test_a_package_adds_a_kind_of_column_and_touches_nothing_here(added, tmp_path):
+    before = changed()
+    schema = ("--schema", "quarters.toml")
+    budget = ("--epsilon", 5, "--records", 600)
+    card, planned, _, _, _, answers = added(
+        ("schema", "check", "quarters.toml"),
+        ("plan", *schema, *budget, "--json"),
+        ("fit", "quarters.csv", *schema, *budget, "--out", "model"),
+        ("sample", "model", "-n", 200, "--where", "seen>=2016-Q1", "-o", "made.csv"),
+        ("sample", "model", "-n", 200, "--package", "handout"),
+        ("infer", "model", "mean(due)", "--json"),
+    )
+    assert "2015-Q1 to 2024-Q4; atoms 2020-Q2" in card
+    assert json.loads(planned)["epsilon"] == 5
+
+    made = (tmp_path / "made.csv").read_text("utf-8").replace('"', "").split()
+    rows = [line.split(",") for line in made[1:]]
+    assert len(rows) == 200 and len({seen for seen, _ in rows}) > 1
+    assert all("2016-Q1" <= seen <= due <= "2030-Q4" for seen, due in rows)
+
+    (answer,) = json.loads(answers)["answers"]
+    assert abs(answer["value"] - (4 * 2019 + 1)) < 4
+    assert answer["notes"][-1] == "'due' is counted in quarters since the year 0"
+    described = json.loads((tmp_path / "handout/datapackage.json").read_text("utf-8"))
+    (resource,) = described["resources"]
+    assert [field["type"] for field in resource["schema"]["fields"]] == ["string"] * 2
+    page = (tmp_path / "model/public.html").read_text("utf-8")
+    assert "2020-Q2" in page
+    assert changed() == before
+
+
+def test_a_bad_cell_of_a_kind_from_outside_is_named_and_not_shown(added, tmp_path):
+    (tmp_path / "quarters.csv").write_text("seen,due\n2016-Q4,2018-Q1\n2016-Q4,4711\n")
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        fit = ("fit", "quarters.csv", "--schema", "quarters.toml", "--epsilon", 1)
+        added((*fit, "--out", "model"))
+    message = " ".join(ended.value.stderr.split())
+    assert ended.value.returncode == 2
+    assert "line 3, column 'due': expected a quarter such as 2021-Q3" in message
+    assert "4711" not in message
 
 
 def test_two_packages_with_one_verb_are_told_and_not_traced(added, tmp_path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
-from noisegate.schema import Continuous, Decimal, ImageForm, Integer, Schema
+from noisegate.schema import ImageForm, NumericColumn, Schema
 from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.metrics.result import metrics_of
@@ -275,7 +275,7 @@ class PixelColumns:
     """The columns that are the intensities of an image, row by row from the top left, pixel by pixel."""
 
     shape: ImageShape
-    columns: tuple[Continuous | Decimal | Integer, ...]
+    columns: tuple[NumericColumn, ...]
 
     def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
         """Returns intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column."""
@@ -295,9 +295,9 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
     # Names as :func:`noisegate.schema.pixel_schema` gives them tell the shape and where each stands; with others,
     # ``image`` is the shape and columns stand row by row from the top left, with the channels of a pixel in turn.
     label = None if schema.label_column is None else schema.label_column.name
-    columns: dict[str, Continuous | Decimal | Integer] = {}
+    columns: dict[str, NumericColumn] = {}
     for column in (one for one in schema.columns if one.name != label):
-        if not isinstance(column, Continuous | Decimal | Integer):
+        if not column.numeric or column.scale != "numbers":
             raise OptionError(
                 f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images"
             )

@@ -16,36 +16,33 @@ import pyarrow.types as pt
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import (
-    Boolean,
     CodedColumn,
     Column,
     Continuous,
     Date,
-    Datetime,
     Integer,
     NumericColumn,
     Schema,
 )
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import (
+    encode_cells,
+    join_names,
+    normalized_names,
+    strip_cells,
+)
+from noisegate.schema.linked.schema import Link, LinkedSchema
+from noisegate.schema.linked.table_schema import Key, key_parts
+from noisegate.schema.parsing import (
     MICROSECONDS_PER_DAY,
     Mask,
     Parsed,
     Parser,
     UnexpectedType,
-    boolean_parser,
-    encode_cells,
     is_text,
-    join_names,
-    normalized_names,
-    parse_codes,
     parse_floats,
     parse_timestamps,
-    strip_cells,
 )
-from noisegate.schema.formats import parse_formatted
-from noisegate.schema.linked.schema import Link, LinkedSchema
-from noisegate.schema.linked.table_schema import Key, key_parts
 
 
 class Numbers(NamedTuple):
@@ -95,7 +92,7 @@ def cells(
     """Returns the cell of each row: its level, or one of equal-width bins between the bounds of a number or date."""
     if bins < 1:
         raise OptionError(f"bins is {bins}; expected at least 1")
-    if not isinstance(column, NumericColumn):
+    if not column.numeric:
         return read_levels(table, column, schema)
     unit, outside = read_numbers(table, column, schema)
     absent = np.isnan(unit)
@@ -303,7 +300,7 @@ def _summaries(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the summaries of a column by parent, each with its name; NaN for parents about whom nothing is known."""
     parents, parent = len(families.counts), families.parent
-    if isinstance(column, NumericColumn):
+    if column.numeric:
         values = read_numbers(table, column, schema).unit[families.rows]
         known = ~np.isnan(values)
         values, parent = values[known], parent[known]
@@ -352,9 +349,9 @@ def encode_tolerantly(
         return encode_cells(column, np.zeros(0), present), outside
     rows = np.flatnonzero(present)
     try:
-        parsed = _tolerant_parser(column)(
-            parse_formatted(column, array.filter(pa.array(present)))
-        )
+        values = array.filter(pa.array(present))
+        plain = column.parse_formatted(values) if column.numeric else values
+        parsed = _tolerant_parser(column)(plain)
     except UnexpectedType:
         parsed = Parsed(
             np.zeros(len(rows)),
@@ -368,12 +365,14 @@ def encode_tolerantly(
 
 
 def _tolerant_parser(column: Column) -> Parser:
-    if isinstance(column, Boolean):
-        return boolean_parser(column)
     if not column.numeric:
+        if column.is_truth_value:
+            return column.parse_cells
         return partial(_guessed_codes, column)
-    if isinstance(column, Date | Datetime):
-        return partial(_any_moments, in_days=isinstance(column, Date))
+    if column.is_temporal:
+        return partial(_any_moments, in_days=column.kind == Date.kind)
+    if column.scale != "numbers":
+        return column.parse_unformatted
     return lambda values: parse_floats(
         values.cast(pa.int8()) if pt.is_boolean(values.type) else values
     )
@@ -402,10 +401,10 @@ def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
 
 
 def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Returns codes as `parse_codes` does; of what is no text also by what its reader may have taken the level for."""
+    """Returns codes as `parse_cells` does; of what is no text also by what its reader may have taken the level for."""
     if is_text(values.type) or not isinstance(column.levels[0], str):
-        return parse_codes(
-            column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values
+        return column.parse_cells(
+            values.cast(pa.int8()) if pt.is_boolean(values.type) else values
         )
     places = {
         _guess(level): code for code, level in reversed(list(enumerate(column.levels)))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.records import Images
-from noisegate.schema import NumericColumn, Schema
+from noisegate.schema import Schema
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
@@ -74,7 +74,7 @@ def evaluate_tables(
     if suite.name == "networks":
         find_pixels(schema, networks.image if networks else None)
 
-    regress = isinstance(schema.label_column, NumericColumn)
+    regress = schema.label_column is not None and schema.label_column.numeric
 
     def scores(
         table: pa.Table, told: Progress | None

@@ -112,6 +112,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
     Args:
         group: Group of the entry points.
         kind: What the classes are, for messages.
+        attribute: Attribute of a class that holds its name.
 
     Examples:
         >>> from noisegate.methods.registry import METHODS
@@ -121,16 +122,17 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         'pairwise'
     """
 
-    def __init__(self, group: str, kind: str) -> None:
+    def __init__(self, group: str, kind: str, attribute: str = "name") -> None:
         self._group = group
         self._kind = kind
+        self._attribute = attribute
         self._classes: dict[str, type[_T]] = {}
 
     def register(self, name: str, *aliases: str) -> Callable[[type[_K]], type[_K]]:
         """Returns a decorator that adds a class under a name.
 
         Args:
-            name: Becomes the class's attribute ``name``.
+            name: Becomes the class's attribute ``name``, or the registry's `attribute`.
             aliases: Further names that it is found by.
 
         Raises:
@@ -146,7 +148,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
                         f"{self._kind}={key!r} is {_path_of(registered)} already; give "
                         f"{_path_of(cls)} another name."
                     )
-            cls.name = name  # type: ignore[attr-defined]
+            setattr(cls, self._attribute, name)
             self._classes |= dict.fromkeys((name, *aliases), cls)  # type: ignore[arg-type]
             return cls
 

@@ -19,7 +19,8 @@ from noisegate.schema import (
     pixel_schema,
 )
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, parse_floats, parse_integers
+from noisegate.schema.encode import encode
+from noisegate.schema.parsing import parse_floats, parse_integers
 from noisegate_evaluate.reading import encode_tolerantly
 
 ONES = ("a", 'q"', "ü", "\x01")

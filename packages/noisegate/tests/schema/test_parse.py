@@ -15,16 +15,16 @@ from noisegate.schema import (
     Integer,
     Ordinal,
 )
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import (
+from noisegate.schema.encode import read_cells
+from noisegate.schema.parsing import (
     parse_booleans,
     parse_dates,
     parse_floats,
     parse_integers,
     parse_timestamps,
-    read_cells,
 )
-from noisegate.schema.values import TEXT_PADDING
 
 NUMBERS = [
     "1",

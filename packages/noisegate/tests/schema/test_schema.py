@@ -16,7 +16,7 @@ from noisegate.schema import (
     Ordinal,
     Schema,
 )
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 
 EXAMPLE = """
 label = "income"

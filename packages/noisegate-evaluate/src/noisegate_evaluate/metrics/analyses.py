@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from noisegate.schema import Boolean, Column, NumericColumn, Schema
+from noisegate.schema import Column, Schema
 from noisegate_evaluate.metrics.marginals import (
     OrderDistance,
     cell_counts,
@@ -357,7 +357,7 @@ def _some(table: pa.Table, seed: int, rows: int = MOST_ROWS) -> pa.Table:
 
 
 def _values(table: pa.Table, column: Column, schema: Schema) -> np.ndarray:
-    if isinstance(column, NumericColumn):
+    if column.numeric:
         return read_numbers(table, column, schema).unit
     return cells(table, column, schema).codes.astype(np.float64)
 
@@ -373,7 +373,7 @@ def _design(
     """Returns what regressions are computed on, of synthetic and of real records on the same scale."""
     parts: list[list[np.ndarray]] = [[] for _ in both]
     for column in columns:
-        if isinstance(column, NumericColumn):
+        if column.numeric:
             numbers = [read_numbers(one, column, schema).unit for one in both]
             known = numbers[-1][~np.isnan(numbers[-1])]
             mean, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
@@ -392,7 +392,7 @@ def _design(
                 for level in np.argsort(-few)[1:]
                 if few[level] >= len(codes[-1]) / 100
             ]
-            if isinstance(column, Boolean):
+            if column.is_truth_value:
                 kept = [1] if few.min() else []
             terms = [
                 (each[:, None] == np.array(kept, dtype=int)).astype(float)
@@ -418,14 +418,14 @@ def _coefficients(
         others = np.setdiff1d(np.arange(terms.shape[1]), own)
         if not len(own) or not len(others):
             continue
-        if isinstance(column, NumericColumn):
+        if column.numeric:
             inverse = np.linalg.inv(
                 gram[np.ix_(others, others)] + _RIDGE * np.eye(len(others))
             )
             slopes = inverse @ gram[others, own[0]]
             left = max(float(gram[own[0], own[0]] - slopes @ gram[others, own[0]]), 0.0)
             found[column.name] = slopes, np.sqrt(left * np.diag(inverse) / rows)
-        elif isinstance(column, Boolean) and 0 < terms[:, own[0]].mean() < 1:
+        elif column.is_truth_value and 0 < terms[:, own[0]].mean() < 1:
             model = LogisticRegression(C=100.0, max_iter=200).fit(
                 terms[:, others], terms[:, own[0]]
             )
@@ -443,7 +443,7 @@ def associations(
     a level; a missing number leaves the row out. `signed` takes ranks for numbers, and their correlations from -1 to 1.
     """
     ready = [_values(table, column, schema) for column in columns]
-    numeric = [isinstance(column, NumericColumn) for column in columns]
+    numeric = [column.numeric for column in columns]
     if signed:
         from scipy.stats import rankdata
 
@@ -513,7 +513,7 @@ def _in_equal_masses(
     both: Sequence[pa.Table], column: Column, schema: Schema
 ) -> tuple[np.ndarray, int]:
     """Returns the cells of all rows, synthetic ones first, and how many cells there are."""
-    if not isinstance(column, NumericColumn):
+    if not column.numeric:
         found = [cells(table, column, schema) for table in both]
         return np.concatenate([one.codes for one in found]), found[0].size
     numbers = [read_numbers(table, column, schema).unit for table in both]

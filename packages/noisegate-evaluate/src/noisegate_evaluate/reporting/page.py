@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup, escape
 
-from noisegate.schema import Column, NumericColumn, Ordinal
+from noisegate.schema import Column
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -277,7 +277,7 @@ def card(
     # A chart of many cells shows the largest ones and the rest as one, unless a reader expects an order, as of numbers
     # or of several columns; the table has them all. `error` is half of an error bar.
     column = " × ".join(one.name for one in columns)
-    ordered = len(columns) > 1 or isinstance(columns[0], NumericColumn | Ordinal)
+    ordered = len(columns) > 1 or columns[0].numeric or columns[0].ordered
     shown = zip(cells, *shares, strict=True)
     rows = [
         Bar(name=name, value=float(bar), mark=float(mark), error=error)

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from noisegate.answers.domain import NumberRange, ends_of
 from noisegate.models.synthesizer import Synthesizer
-from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
+from noisegate.schema import Column, EncodedTable, Schema, decode
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.linked.schema import Link, LinkedSchema
 from noisegate.schema.linked.table_schema import ticks_at
-from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate import (
     CAVEAT,
     Report,
@@ -145,7 +144,7 @@ def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str
 def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     column, real, synthetic = shown.column, shown.real, shown.synthetic
     cells: list[str | None]
-    if isinstance(column, NumericColumn):
+    if column.numeric:
         edges = np.arange(len(real) - 1) / (len(real) - 2)
         low, high, sizes = ends_of(column, edges)
         ranges = zip(
@@ -398,7 +397,8 @@ def relation(
             # Each number for itself where these are few.
             bins = (
                 column.last_rank + 1
-                if isinstance(column, SteppedColumn)
+                if column.numeric
+                and column.stepped
                 and column.last_rank < _MOST_COLUMNS
                 else _BINS
             )

@@ -30,7 +30,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import with_discovery
-from noisegate.schema import EncodedTable, NumericColumn
+from noisegate.schema import EncodedTable
 from noisegate.schema.columns import column_form
 from noisegate.schema.linked.links import Link, qualified
 from noisegate.schema.linked.schema import LinkedSchema
@@ -472,7 +472,7 @@ def described(column: Any) -> tuple[str, str, str]:
     """Returns the name, the kind and the values of a column."""
     form = column_form(column)
     kind = form.pop("kind")
-    if isinstance(column, NumericColumn):
+    if column.numeric:
         told = [f"{form.pop('lower')} to {form.pop('upper')}"]
     else:
         told = [", ".join(map(str, form.pop("levels", ()))) or "yes or no"]

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import product
 
 import numpy as np
@@ -23,9 +22,6 @@ from noisegate.answers.noisy_table import NoisyNumber, NoisyTable
 from noisegate.schema import (
     CodedColumn,
     Column,
-    Continuous,
-    Date,
-    Datetime,
     EncodedTable,
     Layout,
     NumericColumn,
@@ -43,7 +39,6 @@ _DIGITS_OF_RANGE = 12
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 # Allows for rounding where noise is 0.
 _TOLERANCE = 1e-12
-_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +266,7 @@ def cell_names(column: Column, cells: Sequence[Level]) -> list[str]:
         if cell is None:
             names.append(MISSING)
         elif isinstance(cell, NumberRange):
-            assert isinstance(column, NumericColumn)
+            assert column.numeric
             names.append(range_name(column, cell))
         else:
             names.append(str(cell))
@@ -297,7 +292,7 @@ def range_name(column: NumericColumn, numbers: NumberRange) -> str:
     """
     low = numbers.low
     high = numbers.high
-    if isinstance(column, Continuous):
+    if not column.stepped:
         lower, upper = map(float, bounds_of(column))
         width = upper - lower
         # A bound is a cell of its own, and the next one begins at the float64 above it.
@@ -311,10 +306,9 @@ def range_name(column: NumericColumn, numbers: NumberRange) -> str:
 
 def number_name(column: NumericColumn, number: float) -> str:
     """Returns a number of a column in few letters: 4.2M, 0.35, 2024-05-01."""
-    if isinstance(column, Date):
-        return f"{_EPOCH + timedelta(days=round(number)):%Y-%m-%d}"
-    if isinstance(column, Datetime):
-        return f"{_EPOCH + timedelta(microseconds=round(number)):%Y-%m-%d}"
+    text = column.brief_text(number)
+    if text is not None:
+        return text
     for size, letter in ((1e9, "G"), (1e6, "M")):
         if size <= abs(number) < 1e13:
             return f"{number / size:.3g}{letter}"

@@ -27,9 +27,9 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import describe_type, is_text
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.parsing import describe_type, is_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image

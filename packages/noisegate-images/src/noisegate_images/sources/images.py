@@ -14,7 +14,7 @@ import numpy.typing as npt
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageShape, Schema
-from noisegate.schema.encode import Mask
+from noisegate.schema.parsing import Mask
 from noisegate.schema.pixels import check_machine_memory
 from noisegate.sources.stores import (
     absolute_path,

@@ -28,7 +28,6 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.schema import Layout
 from noisegate.schema.layout import Cells
-from noisegate.schema.numeric import Continuous
 
 MOST_ORDER = 2000
 
@@ -195,11 +194,9 @@ def column_tables(
 
     tables = []
     for column, one in zip(layout.numeric, series, strict=True):
-        steps = (
-            MOST_STEPS
-            if isinstance(column, Continuous)
-            else min(column.last_rank, MOST_STEPS)
-        )
+        steps = MOST_STEPS
+        if column.stepped:
+            steps = min(column.last_rank, MOST_STEPS)
         tables.append(table_of(one, steps, column.missing))
     return (
         *tables,

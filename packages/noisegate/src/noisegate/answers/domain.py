@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import Continuous, Layout, NumericColumn
+from noisegate.schema import Layout, NumericColumn
 from noisegate.schema.layout import numbers_at, positions_of_ranks, ranks_at
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -224,7 +224,7 @@ def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Float
         (cells,): its width, or in a column of steps how many it holds, which may be
         none.
     """
-    if isinstance(column, Continuous):
+    if not column.stepped:
         return edges[:-1], edges[1:], np.diff(edges)
     # The first step at or above each edge, by the comparison that puts encoded steps
     # into bins.

@@ -18,11 +18,8 @@ from noisegate.answers.evidence import (
 )
 from noisegate.answers.questions.question import Question, parse_question
 from noisegate.errors import OptionError
-from noisegate.schema import Date, Datetime
 
 # Numbers of these columns are counted from 1970-01-01, in days and in microseconds.
-_UNIT_OF_DATES = "days"
-_UNIT_OF_TIMES = "microseconds"
 
 
 def infer(
@@ -104,11 +101,6 @@ def _unit_notes(question: Question, evidence: Evidence) -> list[str]:
     notes = []
     for name in question.columns_with_unit:
         column = evidence.numeric_column(name)
-        unit = None
-        if isinstance(column, Date):
-            unit = _UNIT_OF_DATES
-        elif isinstance(column, Datetime):
-            unit = _UNIT_OF_TIMES
-        if unit is not None:
-            notes.append(f"{name!r} is counted in {unit} since 1970-01-01")
+        if column is not None and column.unit is not None:
+            notes.append(f"{name!r} is counted in {column.unit}")
     return notes

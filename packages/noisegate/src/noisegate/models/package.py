@@ -36,13 +36,7 @@ from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.registry import extension
 from noisegate.schema import (
-    Boolean,
     Column,
-    Continuous,
-    Date,
-    Datetime,
-    Decimal,
-    Integer,
     Schema,
 )
 
@@ -69,9 +63,6 @@ of all synthetic records, with places for fields of the certificate."""
 
 _RECORD_SET = "records"
 """The id of the only record set in a Croissant description."""
-
-_CSV_DATETIME_FORMAT = "%Y-%m-%d %H:%M:%S.%f"
-"""How Arrow's CSV writer writes date and time, as `strftime` puts it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,39 +238,28 @@ def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
          "constraints": {"required": True, "minimum": 0, "maximum": 9}}
     """
     constraints: dict[str, Any] = {"required": not column.missing}
-    if column.numeric:
-        field_types: dict[type[Any], str] = {
-            Continuous: "number",
-            Decimal: "number",
-            Integer: "integer",
-            Date: "date",
-            Datetime: "datetime",
-        }
-        field_type = field_types[type(column)]
+    if column.numeric and column.has_bounds_in_table_schema:
         # Point masses, such as the code of an open end, may lie outside of the bounds.
         constraints["minimum"] = min([column.lower, *column.atoms])
         constraints["maximum"] = max([column.upper, *column.atoms])
-    elif isinstance(column, Boolean):
-        field_type = "boolean"
-    else:
-        field_type = "string" if isinstance(column.levels[0], str) else "integer"
+    elif not (column.numeric or column.is_truth_value):
         constraints["enum"] = list(column.levels)
 
-    field: dict[str, Any] = {"name": column.name, "type": field_type}
-    datetime_format = None
-    if isinstance(column, Datetime) and is_csv:
-        datetime_format = _CSV_DATETIME_FORMAT + ("Z" if column.aware else "")
-        field["format"] = datetime_format
+    field: dict[str, Any] = {"name": column.name, "type": column.table_schema_type}
+    time_format = column.csv_time_format if is_csv else None
+    if time_format is not None:
+        field["format"] = time_format
     field["constraints"] = {
-        key: _json_value(value, datetime_format) for key, value in constraints.items()
+        key: _json_value(column.form_value(value), time_format)
+        for key, value in constraints.items()
     }
     return field
 
 
-def _json_value(value: Any, datetime_format: str | None) -> Any:
+def _json_value(value: Any, time_format: str | None) -> Any:
     """Returns a bound as JSON has it: dates as text, anything else as it is."""
-    if isinstance(value, datetime) and datetime_format is not None:
-        return value.strftime(datetime_format)
+    if isinstance(value, datetime) and time_format is not None:
+        return value.strftime(time_format)
     if isinstance(value, date):  # a datetime is one too
         return value.isoformat()
     return value
@@ -361,7 +341,7 @@ def _croissant_fields(
     """Describes the columns of the file of records for Croissant."""
     if not isinstance(columns, _ImageColumns):
         return [
-            _croissant_field(name, column.name, _croissant_type(column))
+            _croissant_field(name, column.name, column.croissant_type)
             for column in columns
         ]
 
@@ -393,21 +373,6 @@ def _croissant_field(name: str, column_name: str, data_type: str) -> dict[str, A
         "dataType": data_type,
         "source": {"fileObject": {"@id": name}, "extract": {"column": column_name}},
     }
-
-
-def _croissant_type(column: Column) -> str:
-    """Returns the type of a column in schema.org, such as "sc:Float"."""
-    types: dict[type[Any], str] = {
-        Continuous: "sc:Float",
-        Decimal: "sc:Float",
-        Integer: "sc:Integer",
-        Date: "sc:Date",
-        Datetime: "sc:DateTime",
-        Boolean: "sc:Boolean",
-    }
-    if column.numeric or isinstance(column, Boolean):
-        return types[type(column)]
-    return "sc:Text" if isinstance(column.levels[0], str) else "sc:Integer"
 
 
 def _resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | _ImageColumns:

@@ -28,7 +28,9 @@ from noisegate.models.stratified import (
     stratified_uniforms,
 )
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import Continuous, NumericColumn
+from noisegate.schema import NumericColumn
+from noisegate.schema.kinds.bounded import RealColumn
+from noisegate.schema.kinds.stepped import SteppedColumn
 from noisegate.schema.layout import (
     Span,
     numbers_at,
@@ -37,7 +39,6 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_within,
 )
-from noisegate.schema.numeric import SteppedColumn
 
 if TYPE_CHECKING:
     import torch
@@ -165,7 +166,7 @@ class WithinCell:
         uniforms = stratified_uniforms(fine_cells, random, along=fine_order)
         low = self.low[fine_cells]
         high = self.high[fine_cells]
-        if isinstance(self.column, Continuous):
+        if not self.column.stepped:
             values[present_rows] = low + uniforms * (high - low)
         else:
             first_rank = ranks_at(self.column, low)
@@ -188,7 +189,7 @@ class WithinCell:
             The fine cells that are left, and the share of each cell that lies in the
             interval, (bins.size,), from 0 to 1.
         """
-        if isinstance(self.column, Continuous):
+        if not self.column.stepped:
             low, high, part = self._clip_intervals(self.column, span)
         else:
             low, high, part = self._clip_steps(self.column, span)
@@ -207,7 +208,7 @@ class WithinCell:
         return fine_cells, np.minimum(bin_shares, 1.0)
 
     def _clip_intervals(
-        self, column: Continuous, span: Span
+        self, column: RealColumn, span: Span
     ) -> tuple[Floats, Floats, Floats]:
         """Clips the fine cells of real numbers to an interval.
 

@@ -28,16 +28,18 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.schema import Continuous, Integer, NumericColumn
+from noisegate.schema import NumericColumn
+from noisegate.schema.kinds.bounded import RealColumn
+from noisegate.schema.kinds.stepped import SteppedColumn
 from noisegate.schema.layout import (
     OUTER_ATOM_SPACING,
     atoms_of,
     bound_positions,
+    bounds_of,
     positions_of,
     positions_of_ranks,
     ranks_at,
 )
-from noisegate.schema.numeric import SteppedColumn
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -201,7 +203,7 @@ def fine_bins(
             amounts up to 1,000,000 may be below 20. Only real numbers and integers can
             be graded.
     """
-    if isinstance(column, Continuous):
+    if not column.stepped:
         cuts = _cuts_of_reals(column, max_bins, graded=graded)
     else:
         first_ranks = _first_ranks(column, max_bins, graded=graded)
@@ -213,7 +215,7 @@ def fine_bins(
     return NumericBins(tuple(cuts), column.missing)
 
 
-def _cuts_of_reals(column: Continuous, max_bins: int, *, graded: bool) -> list[float]:
+def _cuts_of_reals(column: RealColumn, max_bins: int, *, graded: bool) -> list[float]:
     """Returns the cuts of fine bins of real numbers, in order; see `fine_bins`."""
     lower, upper = bound_positions(column)
     width = upper - lower
@@ -226,7 +228,7 @@ def _cuts_of_reals(column: Continuous, max_bins: int, *, graded: bool) -> list[f
     ]
     last_cut = math.nextafter(1.0, 0.0)
     cuts = {*equal_cuts, *single_values, *ends, last_cut} - {0.0, 1.0}
-    if graded:
+    if graded and column.grades_towards_zero:
         closest = _number_closest_to_zero(column)
         zero_position = float(positions_of(column, [closest])[0])
         graded_cuts = {
@@ -259,7 +261,7 @@ def _first_ranks(
     inner = [1 + index * inner_count // group_count for index in range(group_count)]
     single_values = ranks_at(column, np.asarray(_bounds_and_atoms(column)))
     first_ranks = np.unique([*inner, *single_values, *(single_values + 1)])
-    if graded and isinstance(column, Integer):
+    if graded and column.grades_towards_zero:
         closest = _number_closest_to_zero(column)
         zero_rank = ranks_at(column, positions_of(column, [closest]))
         distances = step_count // max_bins * np.asarray(_GRADES)
@@ -278,9 +280,10 @@ def _bounds_and_atoms(column: NumericColumn) -> list[float]:
     return sorted({*bound_positions(column), *atoms})
 
 
-def _number_closest_to_zero(column: Continuous | Integer) -> float:
+def _number_closest_to_zero(column: NumericColumn) -> float:
     """Returns zero where the bounds hold it, and otherwise the bound next to it."""
-    return min(max(0.0, column.lower), column.upper)
+    lower, upper = bounds_of(column)
+    return min(max(0.0, lower), upper)
 
 
 def relative_widths(column: NumericColumn, bins: NumericBins) -> Floats:
@@ -308,7 +311,7 @@ def is_single_value(column: NumericColumn, bins: NumericBins) -> Mask:
     Returns:
         A mask, (intervals,); of a column with steps all False.
     """
-    if not isinstance(column, Continuous):
+    if column.stepped:
         return np.zeros(len(bins.cuts) + 1, dtype=np.bool_)
     left_edges = np.asarray([0.0, *bins.cuts])
     single_values = [
@@ -338,7 +341,7 @@ def equal_bins(column: NumericColumn, max_bins: int) -> NumericBins:
     A column of at most `max_bins` steps has a bin for each. Others have `max_bins` bins
     and, beside them, a bin for each atom of the schema.
     """
-    if not isinstance(column, Continuous) and column.last_rank < max_bins:
+    if column.stepped and column.last_rank < max_bins:
         step_count = column.last_rank
         cuts = (np.arange(step_count) + 0.5) / step_count
     else:
@@ -353,7 +356,7 @@ def _cuts_around_atoms(column: NumericColumn) -> Floats:
     next float64.
     """
     atoms = positions_of(column, atoms_of(column))
-    if isinstance(column, Continuous):
+    if not column.stepped:
         lower, upper = bound_positions(column)
         is_outside = (atoms < lower) | (atoms > upper)
         inner_atoms = atoms[~is_outside]

@@ -24,17 +24,19 @@ It promises three things:
 
 It holds, in the order in which to read it:
 
-- `values`: columns of levels, and the checks of single values in a schema.
-- `numeric`: columns of numbers, days and points in time.
+- `checks`: checks of single values in a schema.
+- `kinds`: the kinds of column, each in a file of its own.
 - `columns`: all kinds together, their forms in files, and what data do wrong.
 - `schema`: the class `Schema`, in which everything below comes together.
 - `layout`: which column stands where, and numbers as positions in [0, 1].
+- `parsing`: from cells to numbers.
 - `encode`, `decode`: from Arrow tables to records and back.
 - `formats`: how text writes numbers and days, such as $1,234.50.
 - `constraints`: rules that no record breaks, and regions of records.
 - `satisfiable`: whether any record keeps to all constraints.
 - `pixels`: the same for images, with a column for each pixel.
 - `files`: schema files in TOML.
+- `bounds`: bounds that a reader would choose, for drafts and discoveries.
 
 Any package may call it. It reads no file of data, and draws no noise. What `encode`
 raises, a `Problem`, holds a private value, which callers must not show unless they were
@@ -43,21 +45,27 @@ told to.
 
 from collections.abc import Iterable, Sequence
 
-from noisegate.schema.columns import Column
+from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region
 from noisegate.schema.decode import decode
-from noisegate.schema.layout import EncodedTable, Layout
-from noisegate.schema.numeric import (
+from noisegate.schema.kinds import (
+    Boolean,
+    Categorical,
     Continuous,
     Date,
     Datetime,
     Decimal,
+    Duration,
     Integer,
-    NumericColumn,
+    Ordinal,
 )
+from noisegate.schema.kinds.coded import CodedColumn
+from noisegate.schema.layout import EncodedTable, Layout
 from noisegate.schema.pixels import ImageForm, ImageShape, Resize
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
-from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
+
+# Schemas that were pickled before 0.3 name modules that were moved; see `_old_names`.
+__path__.append(f"{__path__[0]}/../_old_names/schema")
 
 __all__ = [
     "DEFAULT_MISSING_VALUES",
@@ -71,6 +79,7 @@ __all__ = [
     "Date",
     "Datetime",
     "Decimal",
+    "Duration",
     "EncodedTable",
     "ImageForm",
     "ImageShape",

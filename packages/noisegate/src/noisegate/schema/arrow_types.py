@@ -16,16 +16,11 @@ import pyarrow.types as pt
 
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import Column, Problem
-from noisegate.schema.encode import MICROSECONDS_PER_DAY, read_cells
-from noisegate.schema.values import CodedColumn
+from noisegate.schema.encode import read_cells
+from noisegate.schema.kinds.coded import CodedColumn
 
 # "decimal128(10, 2)", "timestamp[us, tz=UTC]", "dictionary<values=string, …>".
 _TYPE_WITH_ARGUMENTS = re.compile(r"(\w+)[\[(<](.+)[\])>]")
-
-# Digits of a second behind the point: ".%3f", or ".%f" for all six.
-_FRACTION = re.compile(r"\.%(\d?)f")
-# For the digits in a spelling, the unit of Arrow in which a time has as many.
-_UNIT_OF_DIGITS = {None: "s", "3": "ms", "": "us", "6": "us"}
 
 
 def arrow_type(text: str) -> pa.DataType:
@@ -96,24 +91,13 @@ def _cast_to_dictionary(
     levels = pa.array(list(cast(CodedColumn, column).levels), cells.type)
     codes = pc.index_in(cells, value_set=levels).cast(target.index_type)
     dictionary = cast_column(column, levels, target.value_type)
-    has_order = target.ordered and column.kind == "ordinal"
+    has_order = target.ordered and not column.numeric and column.ordered
     return pa.DictionaryArray.from_arrays(codes, dictionary, ordered=has_order)
 
 
 def format_as_text(column: Column, cells: Any) -> Any:
-    """Writes cells of a column as text, by its spelling where it has one."""
-    spelling: str | None = getattr(column, "spelling", None)
-    if spelling is None or pt.is_string(cells.type):
-        return cells.cast(pa.string())
-    if column.kind == "boolean":
-        true_text, false_text = spelling.split("/")
-        return pc.if_else(cells, true_text, false_text)
-    fraction = _FRACTION.search(spelling)
-    digits = None if fraction is None else fraction[1]
-    time_zone = getattr(cells.type, "tz", None)
-    # Arrow's %S writes the fraction that the unit has.
-    unit = pa.timestamp(_UNIT_OF_DIGITS[digits], tz=time_zone)
-    return pc.strftime(cells.cast(unit, safe=False), format=_FRACTION.sub("", spelling))
+    """Writes cells of a column as text, as the column has it."""
+    return cells if pt.is_string(cells.type) else column.write_text(cells)
 
 
 def public_values(column: Column) -> pa.Array:
@@ -121,9 +105,11 @@ def public_values(column: Column) -> pa.Array:
 
     Of a numeric column its bounds and point masses, of another one its levels.
     """
-    if column.numeric:
-        return pa.array([column.lower, column.upper, *column.atoms])
-    return pa.array(list(column.levels))
+    if not column.numeric:
+        return pa.array(list(column.levels))
+    values = [column.lower, column.upper, *column.atoms]
+    numbers = np.array([column.to_number(value) for value in values])
+    return column.to_arrow(numbers, np.zeros(len(numbers), dtype=np.bool_))
 
 
 def check_stored(columns: Iterable[Column]) -> None:
@@ -187,5 +173,4 @@ def _spelling_is_read_back(column: Column) -> bool:
     no_markers = pa.array([], pa.string())
     read, _ = read_cells(column, format_as_text(column, values), no_markers)
     meant, _ = read_cells(column, values, no_markers)
-    tolerance = MICROSECONDS_PER_DAY if column.kind == "datetime" else 1
-    return bool((np.abs(read - meant) < tolerance).all())
+    return bool((np.abs(read - meant) < column.spelling_tolerance).all())

@@ -19,46 +19,19 @@ from typing import Any, TypeAlias
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import SchemaError, choices
-from noisegate.schema.numeric import (
-    Continuous,
-    Date,
-    Datetime,
-    Decimal,
-    Integer,
-    NumericColumn,
-)
-from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
+from noisegate.schema.kinds.bounded import RealColumn
+from noisegate.schema.kinds.coded import CodedColumn
+from noisegate.schema.kinds.registry import COLUMN_KINDS
+from noisegate.schema.kinds.stepped import SteppedColumn
+
+NumericColumn: TypeAlias = RealColumn | SteppedColumn
+"""Any kind that is encoded as a position in [0, 1]; see `noisegate.schema.layout`."""
 
 Column: TypeAlias = NumericColumn | CodedColumn
 """Any kind of column."""
 
-COLUMN_KINDS: dict[str, type[Column]] = {
-    kind.kind: kind
-    for kind in (
-        Continuous,
-        Decimal,
-        Integer,
-        Date,
-        Datetime,
-        Ordinal,
-        Categorical,
-        Boolean,
-    )
-}
-"""Class of each kind, by its name in a schema file."""
-
 CARD_HEADINGS = ("column", "kind", "range", "missing", "role")
 """Headings of the rows that `card_row` returns."""
-
-# What a cell of each kind must hold, for messages; levels and points in time are worded
-# in `_expected_value`.
-_EXPECTED_VALUES: dict[type[Column], str] = {
-    Continuous: "a number",
-    Decimal: "a number",
-    Integer: "a whole number",
-    Date: "a date such as 2020-12-31",
-    Boolean: "true or false (or yes/no, 1/0)",
-}
 
 
 def column_form(column: Column) -> dict[str, Any]:
@@ -72,7 +45,10 @@ def column_form(column: Column) -> dict[str, Any]:
         is_at_default = field.default is not MISSING and value == field.default
         if field.name == "name" or is_at_default:
             continue
-        form[field.name] = list(value) if isinstance(value, tuple) else value
+        if isinstance(value, tuple):
+            form[field.name] = [column.form_value(item) for item in value]
+        else:
+            form[field.name] = column.form_value(value)
     return form
 
 
@@ -100,10 +76,10 @@ def column_from_form(name: str, form: Any) -> Column:
     if not isinstance(kind, str) or kind not in COLUMN_KINDS:
         raise SchemaError(
             f"column {name!r}: unknown kind {kind!r}; choose one of "
-            f"{choices(kind, COLUMN_KINDS)}"
+            f"{choices(kind, COLUMN_KINDS)}, or install the package that adds it"
         )
 
-    column_class = COLUMN_KINDS[kind]
+    column_class: Any = COLUMN_KINDS[kind]
     known_fields = [field for field in fields(column_class) if field.name != "name"]
     known_keys = [field.name for field in known_fields]
     check_keys(form, ["kind", *known_keys], f"column {name!r} ({kind})")
@@ -118,7 +94,8 @@ def column_from_form(name: str, form: Any) -> Column:
             "is publicly known"
         )
     values = {key: value for key, value in form.items() if key != "kind"}
-    return column_class(name=name, **values)
+    column: Column = column_class(name=name, **values)
+    return column
 
 
 def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
@@ -151,29 +128,16 @@ def card_row(column: Column, label: str | None) -> list[str]:
 
     Examples:
         >>> from noisegate.schema import Integer
-        >>> from noisegate.schema.columns import card_row
         >>> card_row(Integer(name="age", lower=0, upper=120, missing=True), "age")
         ['age', 'integer', '0 to 120', 'allowed', 'label']
     """
     return [
         column.name,
         column.kind,
-        _range_text(column),
+        column.range_text,
         "allowed" if column.missing else "no",
         "label" if column.name == label else "",
     ]
-
-
-def _range_text(column: Column) -> str:
-    """Describes the values of a column: `3 levels`, or `0 to 9 by 3; atoms 99`."""
-    if isinstance(column, Boolean | Ordinal | Categorical):
-        return f"{len(column.levels)} levels"
-    text = f"{column.lower} to {column.upper}"
-    if not isinstance(column, Continuous) and column.step is not None:
-        text += f" by {column.step:g}"
-    if column.atoms:
-        text += f"; atoms {', '.join(map(str, column.atoms))}"
-    return text
 
 
 def columns_card(
@@ -203,7 +167,7 @@ def columns_card(
     facts = {}
     for column in columns:
         missing = ", may be missing" if column.missing else ""
-        facts[column.name] = f"{column.kind}, {_range_text(column)}{missing}"
+        facts[column.name] = f"{column.kind}, {column.range_text}{missing}"
     return ResultCard(title=title, facts=facts, sheets=sheets)
 
 
@@ -234,7 +198,7 @@ def unfit_type(column: Column, found_type: str) -> Problem:
     """
     return Problem(
         None,
-        f"column {column.name!r}: expected {_expected_value(column)}, found a column "
+        f"column {column.name!r}: expected {column.expected_value}, found a column "
         f"of {found_type}; convert the column, or describe it as another kind than "
         f"{column.kind!r} in the schema",
     )
@@ -250,29 +214,9 @@ def unfit_cell(column: Column, row: int, value: Any) -> Problem:
     """
     return Problem(
         row,
-        f"column {column.name!r}: expected {_expected_value(column)}, found {{found}}; "
-        f"{_cure_of_cell(column)}",
+        f"column {column.name!r}: expected {column.expected_value}, found {{found}}; "
+        f"{column.cell_cure}",
         value,
-    )
-
-
-def _cure_of_cell(column: Column) -> str:
-    """Returns what a user can do about a cell that does not fit the column."""
-    if isinstance(column, Categorical):
-        return (
-            "add the level to the schema, or name one of the levels as `other`; levels "
-            "must be public knowledge"
-        )
-    if isinstance(column, Ordinal):
-        return "add the level to the schema; levels must be public knowledge"
-    format_cure = ""
-    if not isinstance(column, Boolean) and column.format is None:
-        is_by_clock = isinstance(column, Date | Datetime)
-        example = "%d.%m.%Y" if is_by_clock else "#.##0,00"
-        format_cure = f'state how it is written (such as format = "{example}"), '
-    return (
-        f"correct the data, {format_cure}list the value in missing_values, or describe "
-        "the column as another kind in the schema"
     )
 
 
@@ -288,14 +232,3 @@ def missing_cell(column: Column, row: int) -> Problem:
         "set missing = true or fill it in"
     )
     return Problem(row, message)
-
-
-def _expected_value(column: Column) -> str:
-    """Returns what a cell of the column must hold: "a number"."""
-    if isinstance(column, Datetime):
-        if column.aware:
-            return "a moment with a time zone, such as 2020-12-31T23:59:59Z"
-        return "a moment such as 2020-12-31T23:59:59"
-    if isinstance(column, Ordinal | Categorical):
-        return f"one of the {len(column.levels)} levels in the schema"
-    return _EXPECTED_VALUES[type(column)]

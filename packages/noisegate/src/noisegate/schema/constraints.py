@@ -31,6 +31,9 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
+from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.columns import NumericColumn
+from noisegate.schema.kinds.coded import CodedColumn
 from noisegate.schema.layout import (
     Layout,
     Span,
@@ -41,11 +44,6 @@ from noisegate.schema.layout import (
     positions_of,
     ranks_within,
 )
-from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, NumericColumn
-from noisegate.schema.values import TEXT_PADDING, Boolean, CodedColumn
-
-# Codes of truth values by the words that a region may use for them, in any case.
-_TRUTH_CODES = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 
 # Levels that a message lists.
 _MAX_LISTED_LEVELS = 20
@@ -151,18 +149,7 @@ def read_region(
 
 def _read_code(column: CodedColumn, value: Any) -> int:
     """Returns the code of a level or truth value, as somebody wrote it."""
-    code = None
-    is_truth_value = isinstance(value, bool | np.bool_)
-    if isinstance(column, Boolean):
-        if is_truth_value:
-            code = int(value)
-        elif isinstance(value, str):
-            code = _TRUTH_CODES.get(value.strip().lower())
-    elif not is_truth_value:
-        # As in data, an integer may be text, and blanks around it do not count.
-        text = str(value).strip(TEXT_PADDING)
-        texts = [str(level) for level in column.levels]
-        code = texts.index(text) if text in texts else None
+    code = column.code_of(value)
     if code is None:
         listed = ", ".join(map(repr, column.levels[:_MAX_LISTED_LEVELS]))
         if len(column.levels) > _MAX_LISTED_LEVELS:
@@ -218,7 +205,7 @@ def _read_span(column: NumericColumn, value: Any) -> Span:
         )
 
     span = (max(start, lower), min(stop, upper))
-    if not isinstance(column, Continuous):
+    if column.stepped:
         first_rank, last_rank = ranks_within(column, span)
         if first_rank > last_rank:
             raise SchemaError(
@@ -247,34 +234,11 @@ def _read_number(column: NumericColumn, end: Any) -> float | None:
     stripped: Any = end.strip() if isinstance(end, str) else end
     if stripped is None or stripped == "":
         return None
-    if isinstance(stripped, str) and not isinstance(column, Date | Datetime):
-        stripped = _number_from_text(column, stripped)
-    value: Any = column.checked_value(column.name, "a value", stripped)
-    if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
-        raise SchemaError(
-            f"column {column.name!r}: a value has a time zone exactly if the bounds "
-            f"have one, found {end!r}"
-        )
-    if isinstance(column, Decimal):
-        return float(value)
-    if not isinstance(column, Continuous):
-        return column.to_units(value)
-    if not column.lower <= value <= column.upper:
-        return float(value)
+    number = column.to_number(column.read_value(stripped))
+    if column.stepped or not column.lower <= number <= column.upper:
+        return number
     # As synthetic tables can hold the number, so that the same value is found in them.
-    return float(numbers_at(column, positions_of(column, np.asarray([value])))[0])
-
-
-def _number_from_text(column: NumericColumn, text: str) -> float:
-    """Parses a number: an integer, but for columns of real numbers and decimals."""
-    is_real = isinstance(column, Continuous | Decimal)
-    try:
-        return float(text) if is_real else int(text)
-    except ValueError:
-        expected = "a number" if is_real else "a whole number"
-        raise SchemaError(
-            f"column {column.name!r}: a value must be {expected}, found {text!r}"
-        ) from None
+    return float(numbers_at(column, positions_of(column, np.asarray([number])))[0])
 
 
 # --- Constraints. ---
@@ -353,10 +317,10 @@ class Comparison:
                 f"constraint {self!s}: a column is compared with itself; name "
                 "two columns"
             )
-        if _scale(left) != _scale(right):
+        if left.scale != right.scale:
             raise SchemaError(
-                f"constraint {self!s}: {_scale(left)} cannot be compared with "
-                f"{_scale(right)}; use columns of one sort"
+                f"constraint {self!s}: {left.scale} cannot be compared with "
+                f"{right.scale}; use columns of one sort"
             )
         if self.relation in ("<=", "<"):
             is_possible = _HOLDS[self.relation](left.lower, right.upper)
@@ -528,20 +492,11 @@ def _parse_comparison(rule: str, names: Collection[str]) -> Comparison:
     return readings[0]
 
 
-def _scale(column: NumericColumn) -> str:
-    """Returns what a column's values are compared as, in words: "dates"."""
-    if isinstance(column, Datetime):
-        if column.aware:
-            return "moments with a time zone"
-        return "moments without a time zone"
-    return "dates" if isinstance(column, Date) else "numbers"
-
-
 def _file_value(value: Any) -> Any:
     """Returns a value of a combination as a schema file holds it.
 
-    Dates become ISO text, and pairs text such as "18..30"; None is refused, as TOML has
-    no such value.
+    Dates become ISO text, values of other kinds their text, and pairs text such as
+    "18..30"; None is refused, as TOML has no such value.
     """
     if isinstance(value, tuple | list):
         ends = ["" if end is None else str(_file_value(end)) for end in value]
@@ -551,4 +506,6 @@ def _file_value(value: Any) -> Any:
             "impossible: write one of the missing_values for a value that is missing"
         )
     plain = value.item() if isinstance(value, np.generic) else value
-    return plain.isoformat() if isinstance(plain, date) else plain
+    if isinstance(plain, date):
+        return plain.isoformat()
+    return plain if isinstance(plain, str | int | float) else str(plain)

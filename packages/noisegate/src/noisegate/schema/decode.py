@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
+from noisegate.schema.columns import NumericColumn
+from noisegate.schema.kinds.coded import CodedColumn
 from noisegate.schema.layout import numbers_at
-from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import Boolean, CodedColumn
 
 # pyarrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -143,28 +143,13 @@ def _decode_numbers(
     Returns:
         An Arrow array of the type that `decode` states, or text if there is a format.
     """
-    import pyarrow as pa
-
     is_missing = np.isnan(positions)
     if is_missing.any() and not column.missing:
         raise ValueError(
             f"column {column.name!r}: a missing value where the schema allows none"
         )
     numbers = numbers_at(column, np.where(is_missing, 0.0, positions))
-    if isinstance(column, Date):
-        days = pa.array(numbers.astype(np.int32), mask=is_missing)
-        cells = days.cast(pa.date32())
-    elif isinstance(column, Datetime):
-        microseconds = pa.array(numbers, mask=is_missing)
-        time_zone = "UTC" if column.aware else None
-        cells = microseconds.cast(pa.timestamp("us", tz=time_zone))
-    else:
-        cells = pa.array(numbers, mask=is_missing)
-    if column.format is None:
-        return cells
-    from noisegate.schema.formats import format_cells
-
-    return format_cells(column, cells)
+    return column.format_cells(column.to_arrow(numbers, is_missing))
 
 
 def _decode_levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
@@ -183,9 +168,7 @@ def _decode_levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Arra
 
     if ((codes < 0) | (codes >= column.size)).any():
         raise ValueError(f"column {column.name!r}: a code outside 0..{column.size - 1}")
-    levels: list[Any] = list(column.levels)
-    if isinstance(column, Boolean) and column.words:
-        levels = [column.false_values[0], column.true_values[0]]
+    levels = column.decoded_levels
     if isinstance(levels[0], bool):
         level_type = pa.bool_()
     elif isinstance(levels[0], str):

@@ -5,7 +5,7 @@ Each column takes these steps, all of them vectorised over its cells::
 
     Arrow array ── strip_cells ──► plain values, and which are missing
                                          │
-                                  parser of the kind (`parse_floats`, ...)
+                                  `parse_cells` of the kind
                                          ▼
                    numbers: float64, or int64 units; or codes: int32
                                          │
@@ -16,22 +16,14 @@ Each column takes these steps, all of them vectorised over its cells::
 `read_cells` takes the steps up to the numbers. The first cell that does not fit its
 column ends the reading with a `Problem`, which names the record.
 
-A parser takes cells without nulls and returns `Parsed`: a number for each cell, and
-which cells are bad. It raises `UnexpectedType` where the Arrow type as such holds no
-values of the kind. The same parsers tell a draft of a schema what kind a column is.
-
 At the end of the file, names of units of privacy are normalised, such as the ids of
 patients, so that a unit that is written in two ways is taken for one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import (
     Column,
     Problem,
@@ -48,45 +41,13 @@ from noisegate.schema.columns import (
     unfit_type,
 )
 from noisegate.schema.layout import positions_of
-from noisegate.schema.numeric import Datetime
+from noisegate.schema.parsing import (
+    Mask,
+    UnexpectedType,
+    describe_type,
+    is_text,
+)
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import (
-    TEXT_PADDING,
-    Boolean,
-    Categorical,
-    CodedColumn,
-    Ordinal,
-)
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
-"""One truth value for each cell, (cells,)."""
-
-MICROSECONDS_PER_DAY = 86_400_000_000
-
-# Numbers as text. Arrow's own cast takes more for a number, such as nan(x).
-_FLOAT_PATTERN = (
-    r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))$"
-)
-# ISO dates, with or without a time, which may have fractions of a second.
-_TIMESTAMP_PATTERN = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    r"(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
-)
-_TIME_ZONE_PATTERN = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
-# 1.0 and 0.0 are what a program writes as soon as one record has no value.
-_TRUE_WORDS = ("true", "yes", "1", "1.0")
-_FALSE_WORDS = ("false", "no", "0", "0.0")
-
-_INT64 = np.iinfo(np.int64)
-# Microseconds in one tick of a timestamp, by its unit; nanoseconds are divided instead.
-_MICROSECONDS_PER_TICK = {"s": 1_000_000, "ms": 1_000, "us": 1}
-# Arrow types in words, for messages.
-_TYPE_NAMES = {
-    "bool": "truth values",
-    "date32[day]": "dates",
-    "double": "decimal numbers",
-    "float": "decimal numbers",
-}
 
 
 def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
@@ -207,8 +168,11 @@ def read_cells(
     stripped, is_present = strip_cells(array, missing_markers)
     has_all = is_present.all()
     values = stripped if has_all else stripped.filter(pa.array(is_present))
+    # A column of nulls has no type of its own; what is left of it, nothing, is text.
+    if pt.is_null(values.type):
+        values = values.cast(pa.string())
     try:
-        parsed = _parse_values(column, values)
+        parsed = column.parse_cells(values)
     except UnexpectedType:
         raise unfit_type(column, describe_type(stripped.type)) from None
 
@@ -226,24 +190,13 @@ def read_cells(
     return parsed.numbers[~parsed.is_missing], is_present
 
 
-def _parse_values(column: Column, values: pa.Array) -> Parsed:
-    """Parses stripped cells, none of them missing, by the column's kind and format."""
-    # A column of nulls has no type of its own; what is left of it, nothing, is text.
-    plain = values.cast(pa.string()) if pt.is_null(values.type) else values
-    if getattr(column, "format", None) is not None:
-        from noisegate.schema.formats import parse_formatted
-
-        plain = parse_formatted(column, plain)
-    return _parser(column)(plain)
-
-
 def _read_plain_text(
     column: Column, array: pa.Array, missing_markers: pa.Array
 ) -> npt.NDArray[Any] | None:
-    """Reads a column of text at once, if each cell is a number or a level as it stands.
+    """Reads a column of text at once, if each cell is a value as it stands.
 
     Most columns of CSV files are like this. A cell that is read so has no blanks around
-    it, and is no missing marker, unless that is a number: a level never is one.
+    it, and is no missing marker.
 
     Args:
         column: What the column is.
@@ -254,42 +207,10 @@ def _read_plain_text(
         What `read_cells` returns for these cells, all present, (cells,); None if they
         must be looked at more closely.
     """
-    if not pt.is_string(array.type) or getattr(column, "format", None) is not None:
+    has_format = column.numeric and column.format is not None
+    if has_format or not pt.is_string(array.type):
         return None
-    if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):
-        codes = pc.index_in(array, value_set=pa.array(column.levels))
-        if codes.null_count:
-            return None
-        return np.asarray(codes.to_numpy(zero_copy_only=False, writable=True))
-
-    if column.kind == "integer":
-        number_type = pa.int64()
-        # Arrow would take hexadecimal digits too.
-        if not pc.all(pc.ascii_is_decimal(array)).as_py():
-            return None
-    elif column.kind in ("continuous", "decimal"):
-        number_type = pa.float64()
-    else:
-        return None
-    try:
-        numbers: npt.NDArray[Any] = array.cast(number_type).to_numpy(
-            zero_copy_only=False, writable=True
-        )
-    except pa.ArrowInvalid:
-        return None
-    if np.isnan(numbers).any():
-        return None
-    marker_numbers = _numbers_among(tuple(missing_markers.to_pylist()))
-    if any((numbers == marker).any() for marker in marker_numbers):
-        return None
-    return numbers
-
-
-@lru_cache
-def _numbers_among(texts: tuple[str, ...]) -> list[float]:
-    """Returns the numbers that some of the texts are."""
-    parsed = parse_floats(pa.array(texts, pa.string()))
-    return list(parsed.numbers[~(parsed.is_bad | parsed.is_missing)])
+    return column.parse_quickly(array, missing_markers)
 
 
 def strip_cells(array: pa.Array, missing_markers: pa.Array) -> tuple[pa.Array, Mask]:
@@ -310,336 +231,6 @@ def strip_cells(array: pa.Array, missing_markers: pa.Array) -> tuple[pa.Array, M
     is_marker = pc.is_in(stripped, value_set=missing_markers)
     is_present = pc.and_(cells.is_valid(), pc.invert(is_marker))
     return stripped, is_present.to_numpy(zero_copy_only=False).copy()
-
-
-def describe_type(arrow_type: pa.DataType) -> str:
-    """Returns an Arrow type in words, for messages: "decimal numbers" for a double."""
-    if is_text(arrow_type):
-        return "text"
-    if pt.is_timestamp(arrow_type):
-        if arrow_type.tz is None:
-            return "moments without a time zone"
-        return "moments with a time zone"
-    return _TYPE_NAMES.get(str(arrow_type), f"values of type {arrow_type}")
-
-
-def is_text(arrow_type: pa.DataType) -> bool:
-    """Returns whether an Arrow type holds text."""
-    return bool(
-        pt.is_string(arrow_type)
-        or pt.is_large_string(arrow_type)
-        or pt.is_string_view(arrow_type)
-    )
-
-
-# --- Parsers: from cells without nulls to numbers. ---
-
-
-class UnexpectedType(Exception):  # noqa: N818 - for callers, who make an error of it
-    """The Arrow type of a column cannot hold values of the kind that is parsed."""
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """What a parser returns: a number for each cell.
-
-    Attributes:
-        numbers: float64 numbers, int64 units, or int32 codes, (cells,); meaningless
-            where a mask is set.
-        is_bad: Which cells hold something that the kind of column does not allow.
-        is_missing: Which cells are no null, yet hold nothing: a NaN among floats.
-    """
-
-    numbers: npt.NDArray[Any]
-    is_bad: Mask
-    is_missing: Mask
-
-
-Parser: TypeAlias = Callable[[pa.Array], Parsed]
-"""Parses cells without nulls; raises `UnexpectedType` where none can be of the kind."""
-
-
-def _parser(column: Column) -> Parser:
-    """Returns the parser of a column's cells, by its kind."""
-    if isinstance(column, Datetime):
-        return partial(parse_timestamps, aware=column.aware)
-    if isinstance(column, Boolean):
-        return boolean_parser(column)
-    if not column.numeric:
-        return partial(parse_codes, column)
-    # No other kind is read as numbers by accident: a KeyError names what is missing.
-    number_parsers: dict[str, Parser] = {
-        "continuous": parse_floats,
-        "decimal": parse_floats,
-        "integer": parse_integers,
-        "date": parse_dates,
-    }
-    return number_parsers[column.kind]
-
-
-def boolean_parser(column: Boolean) -> Parser:
-    """Returns the parser of truth values, with the column's own words if it has any."""
-    if not column.words:
-        return parse_booleans
-    return partial(
-        parse_booleans, true_words=column.true_values, false_words=column.false_values
-    )
-
-
-def parse_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Parses levels, and numbers that are levels.
-
-    Args:
-        column: A column of levels.
-        values: Text or numbers, without nulls.
-
-    Returns:
-        The index of each value among the levels, int32, (cells,). A value that is no
-        level is bad, or becomes the level `other` where the column has one.
-    """
-    nowhere = np.zeros(len(values), dtype=np.bool_)
-    has_text_levels = isinstance(column.levels[0], str)
-    # A program writes integers with a fraction as soon as one record has none.
-    if has_text_levels and not pt.is_floating(values.type):
-        level_values = (
-            values.cast(pa.string()) if pt.is_integer(values.type) else values
-        )
-        is_missing = nowhere
-        is_unreadable = nowhere
-    else:
-        parsed = parse_integers(values)
-        level_values = pa.array(parsed.numbers)
-        if has_text_levels:
-            level_values = level_values.cast(pa.string())
-        is_missing = parsed.is_missing
-        is_unreadable = parsed.is_bad
-    if has_text_levels and not is_text(level_values.type):
-        raise UnexpectedType
-
-    levels = pa.array(column.levels, level_values.type)
-    indices = pc.index_in(level_values, value_set=levels).fill_null(-1)
-    codes = indices.to_numpy(zero_copy_only=False).astype(np.int32)
-    is_unknown = (is_unreadable | (codes < 0)) & ~is_missing
-    if isinstance(column, Categorical) and column.other is not None:
-        codes[is_unknown] = column.levels.index(column.other)
-        return Parsed(codes, nowhere, is_missing)
-    return Parsed(codes, is_unknown, is_missing)
-
-
-def parse_floats(values: pa.Array) -> Parsed:
-    """Parses numbers of any Arrow type, or text, as float64; NaN is missing."""
-    if pt.is_decimal(values.type):
-        # Through text, as Arrow's direct cast may be off by a rounding.
-        return _parse_float_text(values.cast(pa.string()))
-    if is_text(values.type):
-        return _parse_float_text(values)
-    if not (pt.is_integer(values.type) or pt.is_floating(values.type)):
-        raise UnexpectedType
-    numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return _without_bad(numbers, np.isnan(numbers))
-
-
-def parse_integers(values: pa.Array) -> Parsed:
-    """Parses integers of any Arrow type, or text, as int64; NaN is missing.
-
-    Integers beyond int64 become its smallest or largest value. Floats and text with a
-    fraction, such as 39.0 or 1e3, must be integral.
-    """
-    if pt.is_decimal(values.type):
-        return _parse_integer_text(values.cast(pa.string()))
-    if is_text(values.type):
-        return _parse_integer_text(values)
-    if pt.is_uint64(values.type):
-        unsigned = values.to_numpy(zero_copy_only=False)
-        clamped = np.minimum(unsigned, np.uint64(_INT64.max))
-        return _without_bad(clamped.astype(np.int64))
-    if pt.is_integer(values.type):
-        return _without_bad(_to_int64(values))
-    return _as_integers(parse_floats(values))
-
-
-def parse_dates(values: pa.Array) -> Parsed:
-    """Parses dates, as days since 1970-01-01.
-
-    Args:
-        values: Arrow dates, timestamps or ISO text, without time zone. What is not at
-            midnight is bad.
-    """
-    if pt.is_date32(values.type):
-        days = values.cast(pa.int32()).to_numpy(zero_copy_only=False)
-        return _without_bad(days.astype(np.int64))
-    parsed = parse_timestamps(values, aware=False)
-    days, time_of_day = np.divmod(parsed.numbers, MICROSECONDS_PER_DAY)
-    return Parsed(days, parsed.is_bad | (time_of_day != 0), parsed.is_missing)
-
-
-def parse_timestamps(values: pa.Array, *, aware: bool) -> Parsed:
-    """Parses points in time, as microseconds since 1970-01-01T00:00:00.
-
-    Args:
-        values: Arrow dates, timestamps or ISO text.
-        aware: Whether all have a time zone (microseconds then count in UTC), or none.
-
-    Returns:
-        The microseconds, rounded down; those beyond int64 are moved to its ends.
-    """
-    if is_text(values.type):
-        return _parse_timestamp_text(values, aware=aware)
-    timestamps = values
-    if pt.is_date(values.type) and not aware:
-        timestamps = values.cast(pa.timestamp("ms"), safe=False)
-    if not pt.is_timestamp(timestamps.type):
-        raise UnexpectedType
-    if (timestamps.type.tz is not None) != aware:
-        raise UnexpectedType
-    ticks = _to_int64(timestamps)
-    if timestamps.type.unit == "ns":
-        return _without_bad(np.floor_divide(ticks, 1_000))
-    factor = _MICROSECONDS_PER_TICK[timestamps.type.unit]
-    clamped = np.clip(ticks, _INT64.min // factor + 1, _INT64.max // factor)
-    return _without_bad(clamped * factor)
-
-
-def parse_booleans(
-    values: pa.Array,
-    true_words: Sequence[str] = _TRUE_WORDS,
-    false_words: Sequence[str] = _FALSE_WORDS,
-) -> Parsed:
-    """Parses truth values, as 0 and 1.
-
-    Args:
-        values: Arrow truth values, the numbers 0 and 1, or text.
-        true_words: Words that mean true in text, in any case.
-        false_words: Words that mean false.
-    """
-    if pt.is_boolean(values.type):
-        return _without_bad(_to_int64(values))
-    if is_text(values.type):
-        lowered = pc.utf8_lower(values)
-        is_true = _is_among(lowered, true_words)
-        is_false = _is_among(lowered, false_words)
-        return Parsed(
-            is_true.astype(np.int64), ~(is_true | is_false), np.zeros_like(is_true)
-        )
-    parsed = parse_integers(values)
-    is_other_number = ((parsed.numbers >> 1) != 0) & ~parsed.is_missing
-    return Parsed(parsed.numbers, parsed.is_bad | is_other_number, parsed.is_missing)
-
-
-def _is_among(lowered: pa.Array, words: Sequence[str]) -> Mask:
-    """Returns which texts, in lower case, are one of some words in any case."""
-    return _to_mask(pc.is_in(lowered, value_set=pc.utf8_lower(pa.array(words))))
-
-
-def _without_bad(numbers: npt.NDArray[Any], is_missing: Mask | None = None) -> Parsed:
-    """Returns numbers of which none is bad, and none missing unless a mask says so."""
-    nowhere = np.zeros(len(numbers), dtype=np.bool_)
-    return Parsed(numbers, nowhere, nowhere if is_missing is None else is_missing)
-
-
-def _to_int64(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Casts an Arrow array without nulls to int64; `pa.ArrowInvalid` if it cannot."""
-    integers = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return np.asarray(integers, dtype=np.int64)
-
-
-def _to_mask(values: pa.Array) -> Mask:
-    """Converts an Arrow array of truth values without nulls to NumPy."""
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _parse_float_text(values: pa.Array) -> Parsed:
-    """Parses text as float64; a text of NaN is missing."""
-    try:
-        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
-        numbers = None
-    # Arrow reads texts such as nan(x) as NaN, so that NaN calls for a closer look.
-    if numbers is not None and not np.isnan(numbers).any():
-        return _without_bad(numbers)
-    is_number = _to_mask(pc.match_substring_regex(values, _FLOAT_PATTERN))
-    number_texts = values.filter(pa.array(is_number))
-    numbers = np.zeros(len(values))
-    numbers[is_number] = number_texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return Parsed(numbers, ~is_number, np.isnan(numbers))
-
-
-def _parse_integer_text(values: pa.Array) -> Parsed:
-    """Parses text as int64: digits exactly, other ways to write numbers by float64."""
-    has_only_digits = pc.ascii_is_decimal(pc.utf8_ltrim(values, characters="-"))
-    if _to_mask(has_only_digits).all():
-        with suppress(pa.ArrowInvalid):  # beyond int64, or more than one sign
-            return _without_bad(_to_int64(values))
-
-    # +39 and 39.00 are digits too, once sign and zeros are gone.
-    plain = pc.replace_substring_regex(values, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
-    is_short = _to_mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
-    is_digits = _to_mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))
-    parsed = _as_integers(_parse_float_text(plain))
-    parsed.numbers[is_short] = _to_int64(plain.filter(pa.array(is_short)))
-    for row in np.flatnonzero(is_digits & ~is_short):
-        integer = _parse_long_integer(plain[row].as_py())
-        parsed.numbers[row] = min(max(integer, _INT64.min), _INT64.max)
-    return parsed
-
-
-def _parse_long_integer(digits: str) -> int:
-    """Parses digits with an optional minus, of any length, in constant time.
-
-    Only the first 20 digits count, which already are beyond int64.
-    """
-    sign = "-" if digits.startswith("-") else ""
-    magnitude = digits.removeprefix("-").lstrip("0") or "0"
-    return int(sign + magnitude[:20])
-
-
-def _as_integers(parsed: Parsed) -> Parsed:
-    """Converts float64 numbers to int64, moved to its ends; fractions are bad."""
-    floats = parsed.numbers
-    with np.errstate(invalid="ignore"):
-        is_integral = (np.rint(floats) == floats) | parsed.is_missing
-    # Below 2⁶², which leaves room for the conversion not to overflow; then the rest.
-    is_convertible = is_integral & ~parsed.is_missing
-    clipped = np.where(is_convertible, np.clip(floats, -(2.0**63), 2.0**62), 0.0)
-    integers = np.where(floats >= 2.0**63, _INT64.max, clipped.astype(np.int64))
-    is_large = (floats > 2.0**62) & (floats < 2.0**63)
-    integers[is_large] = floats[is_large].astype(np.int64)
-    return Parsed(integers, parsed.is_bad | ~is_integral, parsed.is_missing)
-
-
-def _parse_timestamp_text(values: pa.Array, *, aware: bool) -> Parsed:
-    """Parses ISO text as microseconds since 1970, in UTC if `aware`; others are bad."""
-    pattern = _TIMESTAMP_PATTERN + (_TIME_ZONE_PATTERN if aware else "") + "$"
-    is_formatted = _to_mask(pc.match_substring_regex(values, pattern))
-    is_formatted &= ~_to_mask(pc.starts_with(values, "0000"))  # the calendar has none
-    candidates = values if is_formatted.all() else values.filter(pa.array(is_formatted))
-    # Fractions are cut to microseconds, the finest that are read.
-    trimmed = pc.replace_substring_regex(candidates, r"(\.[0-9]{6})[0-9]+", r"\1")
-
-    numbers = np.zeros(len(values), dtype=np.int64)
-    is_bad = ~is_formatted
-    timestamp_type = pa.timestamp("us", tz="UTC" if aware else None)
-    try:
-        numbers[is_formatted] = _to_int64(trimmed.cast(timestamp_type))
-    except pa.ArrowInvalid:
-        # A day that no calendar has, or a form that only Python reads: one by one.
-        parsed = [_parse_iso_timestamp(text.as_py()) for text in trimmed]
-        is_unreal = [number is None for number in parsed]
-        numbers[is_formatted] = [number or 0 for number in parsed]
-        is_bad[np.flatnonzero(is_formatted)[is_unreal]] = True
-    return Parsed(numbers, is_bad, np.zeros(len(values), dtype=np.bool_))
-
-
-def _parse_iso_timestamp(text: str) -> int | None:
-    """Returns microseconds since 1970 of ISO text; None if there is no such time."""
-    try:
-        timestamp = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    time_zone = None if timestamp.tzinfo is None else UTC
-    return (timestamp - datetime(1970, 1, 1, tzinfo=time_zone)) // timedelta(
-        microseconds=1
-    )
 
 
 # --- Names of units of privacy. ---

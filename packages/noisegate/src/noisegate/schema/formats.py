@@ -1,11 +1,13 @@
 """Formats: how text writes numbers, days and points in time.
 
-A schema may state the format of a column, such as `"$#,##0.00"` or `"%d.%m.%Y"`. Cells
-are then translated, one distinct text at a time::
+A schema may state the format of a column, such as `"$#,##0.00"` or `"%d.%m.%Y"`. Which
+patterns there are follows from the kind of the column: `NUMBER_FORMATS`,
+`CLOCK_FORMATS`, or `TextFormats` of its own. Cells are translated, one distinct text at
+a time::
 
-    "03.01.2020"  ── parse_formatted ──►  "2020-01-03 00:00:00"    (format "%d.%m.%Y")
-    "$1,234.50"   ── parse_formatted ──►  "1234.50"                (format "$#,##0.00")
-    and back      ◄── format_cells ───
+    "03.01.2020"  ── parse ──►  "2020-01-03 00:00:00"    (format "%d.%m.%Y")
+    "$1,234.50"   ── parse ──►  "1234.50"                (format "$#,##0.00")
+    and back      ◄── write ───
 
 What a column's kind is read from is plain text on the right, which `encode` parses.
 
@@ -24,17 +26,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from noisegate.errors import SchemaError
 
-# pyarrow is imported in functions, so that `noisegate schema` answers at once. Columns
-# are not imported, as `noisegate.schema.numeric` imports this file.
+# pyarrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from noisegate.schema.columns import Column
-    from noisegate.schema.numeric import NumericColumn
 
 _MONTH_NAMES = [
     "January",
@@ -76,8 +74,10 @@ _NUMBER_FORMAT = re.compile(
     r"([^#0-9;]*)(?:#([^#0-9])##)?0(?:([.,])(0+))?([^#0-9;]*)(;\(.*\))?"
 )
 
-# Kinds of column whose format has fields.
-_CLOCK_KINDS = ("date", "datetime")
+# Digits of a second behind the point of a spelling: ".%3f", or ".%f" for all six.
+_FRACTION = re.compile(r"\.%(\d?)f")
+# For these digits, the unit of Arrow in which a time has as many.
+_UNIT_OF_DIGITS = {None: "s", "3": "ms", "": "us", "6": "us"}
 
 # A text that no number is read from.
 _UNREADABLE = "in another format"
@@ -103,27 +103,113 @@ class _NumberFormat(NamedTuple):
     brackets: str
 
 
-def check_format(column: NumericColumn) -> None:
-    """Checks the format of a column, if it has one.
+class TextFormats(Protocol):
+    """The patterns that the `format` of a kind of column may be.
 
-    Raises:
-        SchemaError: if it is no pattern of a number, or of days and times has no field,
-            a field twice, digits of its own, or only one of %I and %p.
+    Attributes:
+        example: One of them, for messages.
     """
-    if column.format is None:
-        return
-    text_format = str(column.format)
-    if column.kind in _CLOCK_KINDS:
-        is_readable = _is_clock_format(text_format)
-        examples = "'%d.%m.%Y %H:%M', each field once"
-    else:
-        is_readable = _NUMBER_FORMAT.fullmatch(text_format) is not None
-        examples = "'$#,##0.00', '0.0%' or '#.##0,00 €'"
-    if not is_readable or not isinstance(column.format, str):
-        raise SchemaError(
-            f"column {column.name!r}: format = {column.format!r} cannot be read; "
-            f"expected one such as {examples}"
+
+    example: str
+
+    def check(self, column_name: str, text_format: Any) -> None:
+        """Checks that a format is one of these patterns.
+
+        Raises:
+            SchemaError: if it is not.
+        """
+
+    def parse(self, text_format: str, cells: pa.Array) -> pa.Array:
+        """Translates cells without nulls from a format to plain text."""
+
+    def write(self, text_format: str, cells: pa.Array) -> pa.Array:
+        """Writes decoded cells in a format; nulls stay."""
+
+
+class _NumberFormats:
+    """Patterns of numbers, as in spreadsheets."""
+
+    example = "#.##0,00"
+
+    def check(self, column_name: str, text_format: Any) -> None:
+        """Checks that a format is a pattern of a number."""
+        is_pattern = (
+            isinstance(text_format, str)
+            and _NUMBER_FORMAT.fullmatch(text_format) is not None
         )
+        if not is_pattern:
+            raise unreadable_format(
+                column_name, text_format, "'$#,##0.00', '0.0%' or '#.##0,00 €'"
+            )
+
+    def parse(self, text_format: str, cells: pa.Array) -> pa.Array:
+        """Translates text to plain numbers; other cells are returned as they are.
+
+        A number in another format becomes text that is none.
+        """
+        if str(cells.type) != "string":
+            return cells
+        return map_distinct(cells, partial(_plain_number, text_format))
+
+    def write(self, text_format: str, cells: pa.Array) -> pa.Array:
+        """Writes numbers in a format."""
+        return map_distinct(cells, partial(_format_number, text_format))
+
+
+class _ClockFormats:
+    """Patterns of days and points in time, with fields as in `strftime`."""
+
+    example = "%d.%m.%Y"
+
+    def check(self, column_name: str, text_format: Any) -> None:
+        """Checks that a format has fields, each once, and no digits of its own.
+
+        It has both of %I and %p, or neither.
+        """
+        if not isinstance(text_format, str) or not _is_clock_format(text_format):
+            raise unreadable_format(
+                column_name, text_format, "'%d.%m.%Y %H:%M', each field once"
+            )
+
+    def parse(self, text_format: str, cells: pa.Array) -> pa.Array:
+        """Translates text to ISO text, and numbers where the format is digits alone.
+
+        A time in another format stays as it is, and so do other cells.
+        """
+        is_number = re.match("u?int|double", str(cells.type)) is not None
+        if is_number and _is_all_digits(text_format):
+            cells = cells.cast("string")
+        if str(cells.type) != "string":
+            return cells
+        return map_distinct(cells, partial(iso_text, text_format))
+
+    def write(self, text_format: str, cells: pa.Array) -> pa.Array:
+        """Writes dates or timestamps in a format.
+
+        Returns:
+            Text; integers for a format of digits alone that starts with the year, or
+            leaves out zeros in front, as programs store such dates.
+        """
+        seconds = cells.cast("timestamp[s]", safe=False)
+        texts = map_distinct(seconds.cast("string"), partial(_format_time, text_format))
+        starts_without_zero = text_format.startswith(("%Y", "%-"))
+        if _is_all_digits(text_format) and starts_without_zero:
+            return texts.cast("int64")
+        return texts
+
+
+NUMBER_FORMATS = _NumberFormats()
+"""Patterns of numbers, such as "#.##0,00"."""
+CLOCK_FORMATS = _ClockFormats()
+"""Patterns of days and points in time, such as "%d.%m.%Y"."""
+
+
+def unreadable_format(column_name: str, text_format: Any, examples: str) -> SchemaError:
+    """Returns the error about a format that is none of a kind's patterns."""
+    return SchemaError(
+        f"column {column_name!r}: format = {text_format!r} cannot be read; expected one "
+        f"such as {examples}"
+    )
 
 
 def _is_clock_format(text_format: str) -> bool:
@@ -141,56 +227,7 @@ def _is_clock_format(text_format: str) -> bool:
     return has_half_days == has_twelve_hours
 
 
-def parse_formatted(column: Column, cells: pa.Array) -> pa.Array:
-    """Translates the cells of a column from its format to plain text.
-
-    Args:
-        column: The column; without a format, its cells are returned as they are.
-        cells: The cells. Only text is translated, and numbers where the format is
-            digits alone, such as %Y%m%d.
-
-    Returns:
-        ISO text or plain numbers. A number in another format becomes text that is none;
-        a time in another format stays as it is.
-    """
-    text_format = getattr(column, "format", None)
-    if text_format is None:
-        return cells
-    is_by_clock = column.kind in _CLOCK_KINDS
-    may_be_numbers = is_by_clock and _is_all_digits(text_format)
-    texts = cells
-    if may_be_numbers and re.match("u?int|double", str(cells.type)):
-        texts = cells.cast("string")
-    if str(texts.type) != "string":
-        return texts
-    if is_by_clock:
-        return _map_distinct(texts, partial(iso_text, text_format))
-    return _map_distinct(texts, partial(_plain_number, text_format))
-
-
-def format_cells(column: NumericColumn, cells: pa.Array) -> pa.Array:
-    """Writes decoded cells in the format of their column.
-
-    Args:
-        column: A column with a format.
-        cells: Numbers, dates or timestamps; nulls stay.
-
-    Returns:
-        Text; integers for a date of digits alone that starts with the year, or leaves
-        out zeros in front, as programs store such dates.
-    """
-    assert column.format is not None
-    if column.kind not in _CLOCK_KINDS:
-        return _map_distinct(cells, partial(_format_number, column.format))
-    seconds = cells.cast("timestamp[s]", safe=False)
-    texts = _map_distinct(seconds.cast("string"), partial(_format_time, column.format))
-    starts_without_zero = column.format.startswith(("%Y", "%-"))
-    if _is_all_digits(column.format) and starts_without_zero:
-        return texts.cast("int64")
-    return texts
-
-
-def _map_distinct(cells: pa.Array, convert: Callable[[Any], str]) -> pa.Array:
+def map_distinct(cells: pa.Array, convert: Callable[[Any], str]) -> pa.Array:
     """Converts each distinct cell to text, once; nulls stay."""
     import pyarrow as pa
 
@@ -287,6 +324,27 @@ def _format_time(text_format: str, timestamp: str) -> str:
         return fields[letter].removeprefix("0" if minus else "")
 
     return _FIELD.sub(write, text_format)
+
+
+def write_times(cells: pa.Array, spelling: str | None) -> pa.Array:
+    """Writes days or points in time as text.
+
+    Args:
+        cells: Dates or timestamps; nulls stay.
+        spelling: The fields, as Arrow's `strftime` knows them, with ".%3f" or ".%f" for
+            digits of a second; None for ISO text.
+    """
+    if spelling is None:
+        return cells.cast("string")
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fraction = _FRACTION.search(spelling)
+    digits = None if fraction is None else fraction[1]
+    time_zone = getattr(cells.type, "tz", None)
+    # Arrow's %S writes the fraction that the unit has.
+    unit = pa.timestamp(_UNIT_OF_DIGITS[digits], tz=time_zone)
+    return pc.strftime(cells.cast(unit, safe=False), format=_FRACTION.sub("", spelling))
 
 
 # --- Numbers. ---

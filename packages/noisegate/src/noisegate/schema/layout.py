@@ -40,17 +40,11 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import Column
-from noisegate.schema.numeric import (
-    Continuous,
-    Date,
-    Decimal,
-    Integer,
-    NumericColumn,
-    SteppedColumn,
-)
+from noisegate.schema.columns import Column, NumericColumn
+from noisegate.schema.kinds.bounded import RealColumn
+from noisegate.schema.kinds.coded import CodedColumn
+from noisegate.schema.kinds.stepped import SteppedColumn
 from noisegate.schema.pixels import ImageColumns
-from noisegate.schema.values import CodedColumn
 
 INTERVAL_COUNT = 100
 """Number of equal intervals between the bounds of a column with many values."""
@@ -192,7 +186,8 @@ def numeric_cells(column: NumericColumn) -> Cells:
     equal intervals between them, and the atoms that its schema states.
     """
     if (
-        isinstance(column, Integer | Decimal | Date)
+        column.stepped
+        and column.has_cell_for_each_value
         and column.last_rank < MAX_ATOM_CELLS
     ):
         positions = np.arange(column.last_rank + 1) / column.last_rank
@@ -212,15 +207,13 @@ def numeric_cells(column: NumericColumn) -> Cells:
 
 def bounds_of(column: NumericColumn) -> Span:
     """Returns the bounds of a column, as numbers."""
-    if isinstance(column, Continuous | Decimal):
-        return column.lower, column.upper
-    return column.unit_bounds
+    return column.to_number(column.lower), column.to_number(column.upper)
 
 
 def bound_positions(column: NumericColumn) -> tuple[float, float]:
     """Returns the positions of the bounds: 0 and 1, unless there are atoms outside."""
     below, above = column.outer_atoms
-    if isinstance(column, Continuous):
+    if not column.stepped:
         start = len(below) * OUTER_ATOM_SPACING
         return start, 1.0 - len(above) * OUTER_ATOM_SPACING
     last_rank = float(column.last_rank)
@@ -229,12 +222,7 @@ def bound_positions(column: NumericColumn) -> tuple[float, float]:
 
 def atoms_of(column: NumericColumn) -> tuple[float, ...]:
     """Returns the atoms of a column, as numbers, ascending."""
-    if isinstance(column, Continuous | Decimal):
-        return column.atoms
-    return tuple(
-        column.to_units(atom)  # type: ignore[arg-type]
-        for atom in column.atoms
-    )
+    return tuple(column.to_number(atom) for atom in column.atoms)
 
 
 def outer_atoms_of(column: NumericColumn) -> tuple[float, ...]:
@@ -273,12 +261,12 @@ def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
     Returns:
         The numbers, of that shape: float64 for real numbers and decimals, else int64.
     """
-    if isinstance(column, Continuous):
+    if not column.stepped:
         return _real_numbers_at(column, np.clip(positions, 0.0, 1.0))
     return numbers_of_ranks(column, ranks_at(column, positions))
 
 
-def _real_numbers_at(column: Continuous, positions: Floats) -> Floats:
+def _real_numbers_at(column: RealColumn, positions: Floats) -> Floats:
     """Converts positions in [0, 1] to real numbers; atoms come back exactly."""
     start, stop = bound_positions(column)
     shares = np.clip((positions - start) / (stop - start), 0.0, 1.0)
@@ -330,9 +318,9 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
         The positions in [0, 1], of that shape.
     """
     values = np.asarray(numbers)
-    if isinstance(column, Continuous):
+    if not column.stepped:
         return _positions_of_reals(column, values)
-    has_own_values = isinstance(column, Decimal) or column.step is not None
+    has_own_values = column.fractional or column.step is not None
     if has_own_values or any(column.outer_atoms):
         return positions_of_ranks(column, ranks_of(column, values))
     # Every unit within the bounds is a value here, so that ranks are differences. Those
@@ -342,7 +330,7 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
     return np.asarray(offsets / np.float64(last - first), dtype=np.float64)
 
 
-def _positions_of_reals(column: Continuous, numbers: npt.NDArray[Any]) -> Floats:
+def _positions_of_reals(column: RealColumn, numbers: npt.NDArray[Any]) -> Floats:
     """Converts real numbers to positions in [0, 1]."""
     offsets = np.clip(numbers, column.lower, column.upper) - column.lower
     # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
@@ -396,8 +384,8 @@ def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np
         value within the bounds; half a step goes up.
     """
     first, last = column.unit_bounds
-    if isinstance(column, Decimal):
-        clamped = np.clip(numbers, column.lower, column.upper)
+    if column.fractional:
+        clamped = np.clip(numbers, *bounds_of(column))
         units = np.rint(clamped * float(column.units_per_number)).astype(np.int64)
     elif numbers.dtype.kind == "f":
         units = np.rint(np.clip(numbers, first, last)).astype(np.int64)
@@ -410,11 +398,7 @@ def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np
     steps = (units - first + column.spacing // 2) // column.spacing
     ranks = len(below) + steps
     for rank, atom_units in _outer_ranks(column):
-        atom = (
-            atom_units / column.units_per_number
-            if isinstance(column, Decimal)
-            else atom_units
-        )
+        atom = atom_units / column.units_per_number if column.fractional else atom_units
         ranks = np.where(numbers == atom, rank, ranks)
     return np.asarray(ranks, dtype=np.int64)
 
@@ -428,7 +412,7 @@ def numbers_of_ranks(
     units = first + (ranks - len(below)) * column.spacing
     for rank, atom_units in _outer_ranks(column):
         units = np.where(ranks == rank, atom_units, units)
-    if isinstance(column, Decimal):
+    if column.fractional:
         # float64 holds both integers exactly, so that their quotient is the float64
         # nearest to the decimal.
         return np.asarray(units / float(column.units_per_number))
@@ -466,7 +450,7 @@ def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
     Returns:
         The number; infinity if there is none.
     """
-    if not isinstance(column, Continuous):
+    if column.stepped:
         rank = _first_rank(column, value, strict=strict)
         return math.inf if rank > column.last_rank else _number_of_rank(column, rank)
     smallest = _nearest_float(value, math.inf, strict=strict)
@@ -481,7 +465,7 @@ def previous_number(column: NumericColumn, value: float) -> float:
 
     Atoms count as numbers, those outside the bounds too.
     """
-    if not isinstance(column, Continuous):
+    if column.stepped:
         rank = _first_rank(column, value, strict=False) - 1
         return -math.inf if rank < 0 else _number_of_rank(column, rank)
     largest = _nearest_float(value, -math.inf, strict=True)

@@ -19,14 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 from noisegate.errors import OptionError, SchemaError
+from noisegate.schema.checks import checked_column_name, checked_levels, set_fields
 from noisegate.schema.columns import Column, check_keys
-from noisegate.schema.numeric import Integer
-from noisegate.schema.values import (
-    Categorical,
-    checked_column_name,
-    checked_levels,
-    set_fields,
-)
+from noisegate.schema.kinds import Categorical, Integer
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
 """What is done with a picture of another size; see `ImageForm.resize`."""

@@ -24,13 +24,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.cards import ResultCard
 from noisegate.errors import SchemaError
+from noisegate.schema.checks import TEXT_PADDING, checked_text, set_fields
 from noisegate.schema.columns import (
     Column,
     check_keys,
@@ -53,10 +54,10 @@ from noisegate.schema.files import (
     read_text,
     write_toml,
 )
+from noisegate.schema.kinds.kind import is_column
 from noisegate.schema.layout import EncodedTable, Layout, list_names
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.satisfiable import find_contradiction, is_rarely_satisfied
-from noisegate.schema.values import TEXT_PADDING, Boolean, checked_text, set_fields
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
@@ -168,8 +169,9 @@ class Schema(StoredSchema):
     def _check_levels(self) -> None:
         """Checks that no level would be read as a missing value."""
         for column in self.layout.coded:
-            texts = column.words if isinstance(column, Boolean) else column.levels
-            unreadable = [text for text in texts if str(text) in self.missing_values]
+            unreadable = [
+                text for text in column.stated_texts if str(text) in self.missing_values
+            ]
             if unreadable:
                 raise SchemaError(
                     f"column {column.name!r}: level {unreadable[0]!r} is also one of "
@@ -476,9 +478,8 @@ def _checked_columns(columns: Any) -> tuple[Column, ...]:
     checked = _as_tuple("columns", columns)
     if not checked:
         raise SchemaError("the schema has no columns; describe at least one")
-    kinds = get_args(Column)
     for column in checked:
-        if not isinstance(column, kinds):
+        if not is_column(column):
             raise SchemaError(
                 "expected a column such as noisegate.schema.Integer(...), found "
                 f"{type(column).__name__}"

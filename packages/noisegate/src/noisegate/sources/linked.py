@@ -31,9 +31,10 @@ from noisegate.errors import DataError
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import Mask, encode
+from noisegate.schema.encode import encode
 from noisegate.schema.linked.schema import Link, LinkedSchema, LinkedTable
 from noisegate.schema.linked.table_schema import Key, key_parts
+from noisegate.schema.parsing import Mask
 from noisegate.sources.families import (
     Families,
     ParentNotFound,

@@ -22,7 +22,8 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import Mask, join_names, normalized_names
+from noisegate.schema.encode import join_names, normalized_names
+from noisegate.schema.parsing import Mask
 
 Keys = npt.NDArray[np.uint64]
 """Hashes of 128 bits, (n, 2): two numbers each."""

@@ -21,8 +21,8 @@ from noisegate.errors import OptionError
 from noisegate.models.checkpoint import joined, under
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
-from noisegate.schema.encode import is_text
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.parsing import is_text
 from noisegate.settings import Settings, Within
 from noisegate_images.sources.decode import ImageOrigin, ImageReadOptions
 from noisegate_images.sources.folders import ImageFolder, list_folder

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Rows
-from noisegate.schema import Continuous, Schema
+from noisegate.schema import Schema
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Codes: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -294,7 +294,7 @@ def _codes_of_few_values(records: Rows, schema: Schema) -> dict[str, Codes]:
         for index, column in enumerate(layout.coded)
     }
     for index, column in enumerate(layout.numeric):
-        if not isinstance(column, Continuous):
+        if column.stepped:
             encoded[column.name] = records.numeric[:, index]
 
     codes_by_name: dict[str, Codes] = {}

@@ -49,7 +49,8 @@ from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
 from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
-from noisegate.schema.encode import encode, is_text, strip_cells
+from noisegate.schema.encode import encode, strip_cells
+from noisegate.schema.parsing import is_text
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import check_first_line, check_unique_names
 from noisegate.sources.tables.memory import to_arrow

@@ -19,8 +19,12 @@ from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
 from noisegate.app.drafts.numbers import draft_number
 from noisegate.app.drafts.times import draft_time
 from noisegate.schema import Continuous, Date, Datetime
-from noisegate.schema.encode import is_text, parse_dates, parse_floats, parse_timestamps
-from noisegate.schema.formats import format_cells, iso_text, parse_formatted
+from noisegate.schema.formats import iso_text
+from noisegate.schema.parsing import (
+    is_text,
+    parse_floats,
+    parse_timestamps,
+)
 
 ClockColumn: TypeAlias = Date | Datetime
 FormattedColumn: TypeAlias = Continuous | ClockColumn
@@ -110,7 +114,7 @@ def draft_formatted(
         return None
 
     column = candidates[0]
-    plain_cells = parse_formatted(column, texts)
+    plain_cells = column.parse_formatted(texts)
     entry = _draft_plain(column, plain_cells, missing=missing)
     has_bounds = entry is not None and "lower" in entry.form
     if entry is None or entry.is_ignored or not has_bounds:
@@ -140,7 +144,7 @@ def _draft_plain(
         plain_cells: Plain numbers or ISO text, (records,).
         missing: Whether a value may be missing.
     """
-    if isinstance(column, Continuous):
+    if not column.is_temporal:
         return draft_number(column.name, plain_cells, missing=missing, is_label=False)
     has_year = "y" in str(column.format).lower()
     if has_year:
@@ -202,7 +206,7 @@ def _clock_columns(
             continue
         column = _clock_column(name, text_format)
         if _fits(column, distinct_texts):
-            reading = str(parse_formatted(column, distinct_texts).to_pylist())
+            reading = str(column.parse_formatted(distinct_texts).to_pylist())
             if reading not in readings:
                 readings.add(reading)
                 yield column
@@ -241,17 +245,11 @@ def _fits(column: ClockColumn, distinct_texts: pa.Array) -> bool:
         column: A column with the format; its bounds are not used.
         distinct_texts: The texts, at least one.
     """
-    plain_texts = parse_formatted(column, distinct_texts)
-    if isinstance(column, Datetime):
-        parsed = parse_timestamps(plain_texts, aware=False)
-        dtype = "datetime64[us]"
-    else:
-        parsed = parse_dates(plain_texts)
-        dtype = "datetime64[D]"
+    parsed = column.parse_cells(distinct_texts)
     if parsed.is_bad.any():
         return False
-    times = pa.array(parsed.numbers.astype(dtype))
-    if format_cells(column, times).cast(pa.string()) != distinct_texts:
+    times = column.to_arrow(parsed.numbers, parsed.is_missing)
+    if column.format_cells(times).cast(pa.string()) != distinct_texts:
         return False
 
     text_format = str(column.format)
@@ -307,10 +305,10 @@ def _amount_column(name: str, distinct_texts: pa.Array) -> Continuous | None:
         if has_brackets:
             text_format += ";(0)"
         column = Continuous(name=name, lower=0, upper=1, format=text_format)
-        parsed = parse_floats(parse_formatted(column, distinct_texts))
+        parsed = column.parse_cells(distinct_texts)
         if parsed.is_bad.any():
             continue
-        written = format_cells(column, pa.array(parsed.numbers)).to_pylist()
+        written = column.format_cells(pa.array(parsed.numbers)).to_pylist()
         if all(map(str.startswith, written, stems)):
             return column
     return None

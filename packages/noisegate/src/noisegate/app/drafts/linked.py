@@ -26,7 +26,8 @@ from noisegate.app.drafts.links import (
     written_key,
 )
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.schema import Comparison, Date, Datetime
+from noisegate.schema import Comparison
+from noisegate.schema.bounds import rounded_bounds
 from noisegate.schema.encode import encode, join_names, normalized_names
 from noisegate.schema.files import write_toml
 from noisegate.schema.linked.links import Link
@@ -39,7 +40,6 @@ from noisegate.schema.linked.table_schema import (
     ticks_at,
     ticks_per_unit,
 )
-from noisegate.schema.numeric import rounded_bounds
 from noisegate.sources.families import Families
 from noisegate.sources.frames import read_table
 from noisegate.sources.linked import LinkedSource
@@ -240,7 +240,7 @@ def _order_column(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | N
     for column in drafted.schema.columns:
         if not column.numeric or column.missing or any(column.outer_atoms):
             continue
-        if isinstance(column, Date | Datetime):
+        if column.is_temporal:
             time_names.append(column.name)
         elif re.search(vocabulary("order_words"), column.name.lower()):
             number_names.append(column.name)
@@ -366,14 +366,14 @@ def _nearest_origin(families: Families, link: Link) -> str | None:
         with the smallest median distance; None if there is none.
     """
     order = link.order
-    if not isinstance(order, Date | Datetime) or not len(families.parent_index):
+    if order is None or not order.is_temporal or not len(families.parent_index):
         return None
     ticks = _order_ticks(families, link)
     layout = link.parent.schema.layout
     nearest_name = None
     smallest_median = np.inf
-    for column in link.parent.schema.columns:
-        if not isinstance(column, type(order)):
+    for column in link.parent.schema.layout.numeric:
+        if column.kind != order.kind:
             continue
         try:
             check_origin(order, column, "")

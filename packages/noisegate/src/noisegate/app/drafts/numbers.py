@@ -33,14 +33,15 @@ from noisegate.app.drafts.regularities import (
     sentinel_mask,
 )
 from noisegate.schema import Categorical, Continuous, Decimal, Integer
-from noisegate.schema.encode import (
+from noisegate.schema.bounds import rounded_bounds
+from noisegate.schema.kinds.stepped import MAX_STEPS
+from noisegate.schema.parsing import (
     Parser,
     UnexpectedType,
     is_text,
     parse_floats,
     parse_integers,
 )
-from noisegate.schema.numeric import MAX_STEPS, rounded_bounds
 
 # A label with more distinct integers is a quantity.
 _MAX_LABEL_LEVELS = 20

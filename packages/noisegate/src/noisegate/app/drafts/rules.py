@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import combinations
 from typing import Any
 
@@ -36,14 +37,10 @@ from noisegate.records import Rows
 from noisegate.schema import (
     Comparison,
     Constraint,
-    Continuous,
-    Date,
-    Datetime,
     Impossible,
     NumericColumn,
     Schema,
 )
-from noisegate.schema.columns import Column
 from noisegate.schema.constraints import decoded_numbers
 from noisegate.schema.layout import is_outer_atom, numbers_of_ranks, ranks_of
 
@@ -129,14 +126,13 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
     if len(records) < MIN_RECORDS:
         return Rules()
     numbers = numbers_by_column(records, schema)
+    scales = {column.name: column.scale for column in schema.layout.numeric}
     amounts = {
-        name: column
-        for name, column in numbers.items()
-        if _scale(schema.column(name)) == "number"
+        name: column for name, column in numbers.items() if scales[name] == "numbers"
     }
     sums = find_sums(amounts)
 
-    candidates = _comparisons(numbers, schema)
+    candidates = _comparisons(numbers, scales)
     for first, second in combinations(_columns_in_regions(records, schema), 2):
         candidates.extend(_impossible_combinations(first, second))
     strongest_first = sorted(
@@ -254,28 +250,21 @@ def _with_independent_columns(records: Rows, count: int) -> Rows:
 # --- Comparisons. ---
 
 
-def _scale(column: Column) -> str:
-    """Returns the scale of a column's values; only those of one scale compare."""
-    if isinstance(column, Datetime):
-        return "datetime in UTC" if column.aware else "datetime"
-    if isinstance(column, Date):
-        return "date"
-    return "number"
-
-
-def _comparisons(numbers: Mapping[str, Floats], schema: Schema) -> list[_Candidate]:
+def _comparisons(
+    numbers: Mapping[str, Floats], scales: Mapping[str, str]
+) -> list[_Candidate]:
     """Finds the comparisons of two columns that hold in all records.
 
     Args:
         numbers: Each column's numbers by its name, (records,), NaN where missing.
-        schema: The schema of the columns.
+        scales: Each column's scale; only columns of one scale compare.
 
     Returns:
         The comparisons, without those that follow from others.
     """
     comparisons: dict[tuple[str, str], _Candidate] = {}
     for first, second in combinations(numbers, 2):
-        if _scale(schema.column(first)) != _scale(schema.column(second)):
+        if scales[first] != scales[second]:
             continue
         has_both = ~np.isnan(numbers[first]) & ~np.isnan(numbers[second])
         first_numbers = numbers[first][has_both]
@@ -436,7 +425,7 @@ def _number_after(
         Of a column with steps the next number. Of real numbers one far below that of
         the sample, if the smallest is an atom, and None if not: then it is no region.
     """
-    if not isinstance(column, Continuous):
+    if column.stepped:
         return numbers_of_ranks(column, ranks_of(column, smallest) + 1)[0]
     if smallest[0] not in column.atoms:
         return None
@@ -446,11 +435,8 @@ def _number_after(
 
 def _file_value(column: NumericColumn, number: Any) -> Any:
     """Returns a decoded number as schema files write it: times as ISO text."""
-    if isinstance(column, Date):
-        return str(np.datetime64(int(number), "D"))
-    if isinstance(column, Datetime):
-        return str(np.datetime64(int(number), "us"))
-    return number.item()
+    value = column.value_of(number.item())
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _impossible_combinations(first: _Regions, second: _Regions) -> list[_Candidate]:

@@ -27,9 +27,10 @@ from noisegate.containers import of_package
 from noisegate.errors import SchemaError
 from noisegate.schema import Categorical, Ordinal
 from noisegate.schema.arrow_types import check_stored, public_values
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import column_from_form
-from noisegate.schema.encode import is_text, strip_cells
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.encode import strip_cells
+from noisegate.schema.parsing import is_text
 from noisegate.sources.stores import arrow_file
 from noisegate.sources.tables.memory import MixedObjects, objects_to_arrow
 from noisegate.sources.tables.parts import ParquetFile

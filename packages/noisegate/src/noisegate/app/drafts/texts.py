@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
 from noisegate.schema import Boolean, Categorical
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import is_text, normalized_names
+from noisegate.schema.encode import normalized_names
 from noisegate.schema.files import first_invisible
+from noisegate.schema.parsing import is_text
 
 MAX_LEVELS = 200
 """Text with more distinct values is taken for free text or identifiers."""

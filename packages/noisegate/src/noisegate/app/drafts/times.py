@@ -22,7 +22,7 @@ from noisegate.app.drafts.regularities import (
     sentinel_mask,
 )
 from noisegate.schema import Date, Datetime
-from noisegate.schema.encode import parse_dates, parse_timestamps
+from noisegate.schema.parsing import parse_dates, parse_timestamps
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECONDS = 10**6  # in a second

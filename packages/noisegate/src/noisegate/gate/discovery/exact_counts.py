@@ -35,7 +35,7 @@ from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import check_record_limit
 from noisegate.schema.files import first_invisible
-from noisegate.schema.numeric import Continuous, Date, Integer
+from noisegate.schema.kinds import Continuous, Date, Integer
 
 FINE = 32
 """Largest number of bins in the second look at a numeric column. That many counts of

@@ -30,18 +30,12 @@ import numpy.typing as npt
 
 from noisegate.gate.discovery.exact_counts import FINE, BinEdges
 from noisegate.gate.discovery.partial import MOMENT_IN_UTC, Gap, PartialSchema
+from noisegate.schema.bounds import rounded_bounds
 from noisegate.schema.columns import Column, column_form
 from noisegate.schema.files import write_toml
-from noisegate.schema.numeric import (
-    MAX_STEPS,
-    Continuous,
-    Date,
-    Datetime,
-    Integer,
-    rounded_bounds,
-)
+from noisegate.schema.kinds import Categorical, Continuous, Date, Datetime, Integer
+from noisegate.schema.kinds.stepped import MAX_STEPS
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
-from noisegate.schema.values import Categorical
 
 Counts: TypeAlias = npt.NDArray[np.float64]
 """Noisy numbers of records, (bins,)."""

@@ -15,16 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.errors import OptionError, SchemaError, said
-from noisegate.schema.columns import COLUMN_KINDS, Column, check_keys, column_from_form
+from noisegate.schema.checks import checked_column_name, checked_flag
+from noisegate.schema.columns import Column, check_keys, column_from_form
 from noisegate.schema.files import check_visible, parse_toml, read_text
-from noisegate.schema.numeric import Datetime, Decimal
+from noisegate.schema.kinds import Boolean, Categorical, Datetime, Decimal
+from noisegate.schema.kinds.registry import COLUMN_KINDS
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
-from noisegate.schema.values import (
-    Boolean,
-    Categorical,
-    checked_column_name,
-    checked_flag,
-)
 
 IGNORE = "ignore"
 """Kind of a column that is to be left out of the schema."""

@@ -33,16 +33,11 @@ from noisegate.gate.discovery.partial import (
     read_partial,
 )
 from noisegate.schema import Column
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Problem, unfit_type
-from noisegate.schema.encode import (
-    describe_type,
-    is_text,
-    parse_integers,
-    read_cells,
-    strip_cells,
-)
+from noisegate.schema.encode import read_cells, strip_cells
 from noisegate.schema.files import write_toml
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.parsing import describe_type, is_text, parse_integers
 from noisegate.sources.headers import (
     check_first_line,
     check_same_columns,

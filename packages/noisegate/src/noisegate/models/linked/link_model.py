@@ -43,11 +43,11 @@ from noisegate.models.rejection import (
 )
 from noisegate.records import Rows
 from noisegate.schema import EncodedTable
+from noisegate.schema.columns import NumericColumn
 from noisegate.schema.constraints import Region
 from noisegate.schema.layout import Layout, numbers_at
 from noisegate.schema.linked.links import Link, LinkColumns
 from noisegate.schema.linked.table_schema import origin_ticks, positions_at
-from noisegate.schema.numeric import Continuous, NumericColumn
 from noisegate.seeds import uniform
 
 if TYPE_CHECKING:
@@ -469,7 +469,7 @@ class LinkModel:
         if since is not None:
             ticks = ticks + self._origins(order, since, parents)[families.parents]
 
-        if isinstance(order, Continuous):
+        if not order.stepped:
             return positions_at(order, ticks), ticks > order.upper - order.lower
         whole_ticks = np.rint(ticks)
         positions = positions_at(order, whole_ticks.astype(np.int64))

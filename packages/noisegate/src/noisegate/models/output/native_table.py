@@ -28,9 +28,9 @@ import pyarrow.types as pt
 from noisegate.containers import TABLES, of_package, plain_array
 from noisegate.errors import DataError, OptionError, installed
 from noisegate.schema.arrow_types import cast_column
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Column
 from noisegate.schema.schema import Schema, is_linked
-from noisegate.schema.values import TEXT_PADDING
 
 Kind: TypeAlias = Literal[
     "pandas", "polars", "arrow", "datasets", "dict", "array", "records"
@@ -448,13 +448,13 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
     assert isinstance(frame, pl.DataFrame)  # it is a Series for arrays only
     for name in table.column_names:
         column = form.schema.column(name)
-        levels: Any = getattr(column, "levels", None)
         if form.requested_dtype(name) is not None:
             frame = frame.with_columns(form.cast_to_requested(name, frame[name].cast))
         elif (
             name in form.families
-            and column.kind == "ordinal"
-            and isinstance(levels[0], str)
+            and not column.numeric
+            and column.ordered
+            and isinstance(column.levels[0], str)
         ):
-            frame = frame.with_columns(pl.col(name).cast(pl.Enum(levels)))
+            frame = frame.with_columns(pl.col(name).cast(pl.Enum(column.levels)))
     return frame

@@ -107,7 +107,7 @@ def table_writer(
 def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
     """Returns a table whose cells CSV writes as the schema reads them.
 
-    Text follows the schema's spelling of times and truth values. A missing cell is
+    Text follows the schema. A missing cell is
     empty where the schema reads empty ones as missing, else its first missing value.
     """
     import pyarrow as pa
@@ -123,12 +123,11 @@ def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
 
     text_table = table
     for column in schema.columns:
-        cells = table[column.name]
+        cells = table[column.name].combine_chunks()
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
         marks_missing = column.missing and missing_text is not None
-        has_spelling = getattr(column, "spelling", None) is not None
-        if marks_missing or has_spelling:
+        if marks_missing or column.has_own_text:
             cells = format_as_text(column, cells)
         if marks_missing:
             cells = cells.fill_null(missing_text)

@@ -48,7 +48,7 @@ from noisegate.queries.binning import (
     is_single_value,
     with_exponential_tails,
 )
-from noisegate.schema import Continuous, Layout, NumericColumn, Schema
+from noisegate.schema import Layout, NumericColumn, Schema
 from noisegate.schema.layout import numbers_at
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ class PairwiseFit(MixtureFit):
             column = self.design.layout.numeric[index]
             fine = self.design.fine[index]
             low, high, size = ends_of(column, np.asarray([0.0, *fine.cuts, 1.0]))
-            if isinstance(column, Continuous):
+            if not column.stepped:
                 is_single = is_single_value(column, fine)
             else:
                 is_single = size <= 1

@@ -25,12 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Rows
-from noisegate.schema.columns import Column
+from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.kinds import Categorical, Integer
 from noisegate.schema.linked.table_schema import LinkedTable, first_column, gap_column
-from noisegate.schema.numeric import Integer, NumericColumn
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import Categorical
 
 Step: TypeAlias = Literal["first", "next", "none"]
 STEPS: tuple[Step, ...] = ("first", "next", "none")

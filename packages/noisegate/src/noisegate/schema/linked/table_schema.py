@@ -23,6 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
+from noisegate.schema.checks import (
+    checked_column_name,
+    checked_integer,
+    checked_real,
+    set_fields,
+)
+from noisegate.schema.columns import NumericColumn
+from noisegate.schema.kinds import Continuous, Integer
 from noisegate.schema.layout import (
     Floats,
     bounds_of,
@@ -32,20 +40,7 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_of,
 )
-from noisegate.schema.numeric import (
-    Continuous,
-    Datetime,
-    Decimal,
-    Integer,
-    NumericColumn,
-)
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import (
-    checked_column_name,
-    checked_integer,
-    checked_real,
-    set_fields,
-)
 
 Orphans = Literal["refuse", "drop"]
 Key: TypeAlias = str | Sequence[str] | None
@@ -55,8 +50,6 @@ Ticks: TypeAlias = npt.NDArray[Any]
 
 MAX_CHILDREN = 100_000
 """Largest ``most``: the children of a parent are sampled one after the other."""
-
-_MICROSECONDS_PER_SECOND = 10**6
 
 # Names of tables, which are names of files too. A dot would end one in `table.column`.
 _NAME = re.compile(r"\w[\w-]*")
@@ -333,7 +326,7 @@ def ticks_at(order: NumericColumn, positions: Floats) -> Ticks:
         order: The column that orders children.
         positions: Its values as numbers from 0 to 1, none of them missing, (rows,).
     """
-    if isinstance(order, Continuous):
+    if not order.stepped:
         return np.asarray(numbers_at(order, positions) - order.lower)
     return ranks_at(order, positions)
 
@@ -345,7 +338,7 @@ def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
         order: The column that orders children.
         ticks: Where the values lie. Those beyond the upper bound are moved to it.
     """
-    if isinstance(order, Continuous):
+    if not order.stepped:
         return positions_of(order, order.lower + ticks)
     return positions_of_ranks(order, np.clip(ticks, 0, order.last_rank))
 
@@ -364,7 +357,7 @@ def origin_ticks(
         The nearest ticks, from 0 to the last.
     """
     numbers = numbers_at(since, positions)
-    if isinstance(order, Continuous):
+    if not order.stepped:
         return np.asarray(np.clip(numbers, order.lower, order.upper) - order.lower)
     return ranks_of(order, numbers)
 
@@ -376,7 +369,7 @@ def first_column(order: NumericColumn, name: str) -> NumericColumn:
         order: The column that orders children.
         name: Name of the new column, which is missing for further children.
     """
-    if isinstance(order, Continuous):
+    if not order.stepped:
         return Continuous(
             name=name, lower=0.0, upper=order.upper - order.lower, missing=True
         )
@@ -394,7 +387,7 @@ def gap_column(
         longest_gap: Upper bound, in numbers, days or seconds; None for the distance
             between the bounds of `order`.
     """
-    if isinstance(order, Continuous):
+    if not order.stepped:
         longest = order.upper - order.lower
         if longest_gap is not None:
             longest = min(longest_gap, longest)
@@ -450,10 +443,7 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
         SchemaError: if the kinds differ, `since` may be missing or has atoms outside
             its bounds, or all of it lies after all of `order`.
     """
-    both_are_numbers = all(
-        isinstance(column, Continuous | Decimal | Integer) for column in (order, since)
-    )
-    if not both_are_numbers and _scale_of(order) != _scale_of(since):
+    if order.scale != since.scale:
         raise SchemaError(
             f"{where}: since = {since.name!r} is {since.kind} and order = "
             f"{order.name!r} is {order.kind}; name columns of one kind, moments with "
@@ -474,21 +464,11 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
         )
 
 
-def _scale_of(column: NumericColumn) -> tuple[str, bool]:
-    """Returns what two columns must have in common to be subtracted.
-
-    That is their kind; and of moments, whether they have a time zone.
-    """
-    return column.kind, isinstance(column, Datetime) and column.aware
-
-
 def ticks_per_unit(order: NumericColumn) -> float:
     """Returns how many ticks one unit of ``longest_gap`` has.
 
     A unit is a number, a day or, for moments, a second.
     """
-    if isinstance(order, Continuous):
+    if not order.stepped:
         return 1.0
-    if isinstance(order, Datetime):
-        return _MICROSECONDS_PER_SECOND / order.spacing
-    return order.units_per_number / order.spacing
+    return order.units_per_gap / order.spacing

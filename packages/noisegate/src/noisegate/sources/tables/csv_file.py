@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from noisegate.errors import DataError
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.headers import TITLE_CURE
 from noisegate.sources.stores import open_file, read_status
 

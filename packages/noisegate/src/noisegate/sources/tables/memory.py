@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from noisegate.containers import TABLES, of_package, plain_array
 from noisegate.errors import DataError
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.headers import check_unique_names
 
 if TYPE_CHECKING:
@@ -446,6 +446,7 @@ _CONVERTERS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
     Decimal: (pa.string(), str),
     date: (pa.date32(), lambda cell: cell),
     datetime: (pa.timestamp("us"), lambda cell: cell),
+    timedelta: (pa.duration("us"), lambda cell: cell),
     _WITH_TIME_ZONE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
 }
 
@@ -490,6 +491,8 @@ def _plain_value(cell: Any) -> Any:
         return None
     if type_name == "Timestamp":
         return cell.to_pydatetime(warn=False)
+    if type_name == "Timedelta":
+        return cell.to_pytimedelta()
     return cell
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from noisegate.errors import DataError
 from noisegate.records import Rows
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import (
     absolute_path,
     arrow_file,

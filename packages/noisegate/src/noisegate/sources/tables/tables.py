@@ -34,7 +34,8 @@ from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import Mask, encode
+from noisegate.schema.encode import encode
+from noisegate.schema.parsing import Mask
 from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
     Status,

@@ -15,9 +15,17 @@ from typing import Any, TypeAlias
 
 from noisegate.app.drafts.drafted import OPEN, DraftedColumn
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import COLUMN_KINDS
-from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.values import Boolean, Categorical, Ordinal
+from noisegate.schema.kinds import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    Ordinal,
+)
+from noisegate.schema.kinds.registry import COLUMN_KINDS
 
 # Reasons to ignore a column.
 IDENTIFIER = "an identifier, which must not be learnt"

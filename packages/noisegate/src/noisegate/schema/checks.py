@@ -1,13 +1,9 @@
-"""Columns whose values are levels, and the checks of single values in a schema.
+"""Checks of single values in a schema.
 
-The first half checks one value each, as somebody wrote it in a schema file or in
-Python: a name, a bound, a step, a list of levels. Each function `checked_...` returns
-the value in its canonical type, or raises a `SchemaError` that names the column and the
-cure. `noisegate.schema.numeric` uses them too.
-
-The second half holds the kinds of column with levels: `Ordinal`, `Categorical` and
-`Boolean`. An encoded record holds a code for each of them: the index of the level, and
-the number of levels where the value is missing.
+Each function `checked_...` checks a value that somebody wrote in a schema file or in
+Python: a name, a bound, a step, a list of levels. It returns the value in its canonical
+type, or raises a `SchemaError` that names the column and the cure. The kinds of column
+use them.
 """
 
 import contextlib
@@ -15,9 +11,8 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any
 
 from noisegate.errors import SchemaError
 
@@ -216,167 +211,3 @@ def set_fields(column: object, **values: Any) -> None:
     """Sets fields of a frozen dataclass to checked values, in its `__post_init__`."""
     for key, value in values.items():
         object.__setattr__(column, key, value)
-
-
-class _Coded:
-    """What columns with levels share: they are checked alike, and encoded as a code.
-
-    The code of a level is its index; that of a missing value is the number of levels.
-    """
-
-    name: str
-    levels: Any
-    missing: bool
-    type: Any
-    numeric: ClassVar[Literal[False]] = False
-
-    def __post_init__(self) -> None:
-        set_fields(self, name=checked_column_name(self.name))
-        self._check()
-        set_fields(self, missing=checked_flag(self.name, "missing", self.missing))
-
-    def _check(self) -> None:
-        """Checks the fields that not all of these kinds have, and stores them."""
-        set_fields(self, levels=checked_levels(self.name, self.levels))
-
-    @property
-    def size(self) -> int:
-        """Number of codes: one for each level, and one for missing where allowed."""
-        return len(self.levels) + self.missing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ordinal(_Coded):
-    """A column of levels with an order, from least to most.
-
-    Attributes:
-        name: Name of the column in the data.
-        levels: Every value that the column may hold, in order; all text or all
-            integers.
-        missing: Whether a value may be absent.
-        type: Arrow type of the column in data, and in samples too, such as
-            `"dictionary"`; None for that of `decode`.
-
-    Examples:
-        >>> from noisegate.schema import Ordinal
-        >>> Ordinal(name="pain", levels=("none", "some", "much"), missing=True).size
-        4
-    """
-
-    name: str
-    levels: tuple[str | int, ...]
-    missing: bool = False
-    type: str | None = None
-
-    kind: ClassVar[Literal["ordinal"]] = "ordinal"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Categorical(_Coded):
-    """A column of levels without an order.
-
-    Attributes:
-        name: Name of the column in the data.
-        levels: Every value that the column may hold, all text or all integers.
-        other: The level that stands for every value that is not listed; None to refuse
-            such values.
-        missing: Whether a value may be absent.
-        type: Arrow type of the column in data, and in samples too; None for that of
-            `decode`.
-
-    Examples:
-        >>> from noisegate.schema import Categorical
-        >>> levels = ("nurse", "teacher", "other")
-        >>> Categorical(name="job", levels=levels, other="other").size
-        3
-    """
-
-    name: str
-    levels: tuple[str | int, ...]
-    other: str | int | None = None
-    missing: bool = False
-    type: str | None = None
-
-    kind: ClassVar[Literal["categorical"]] = "categorical"
-
-    def _check(self) -> None:
-        """Checks that `other` is one of the levels, too."""
-        super()._check()
-        if self.other is None:
-            return
-        # The types are compared too, as True equals the level 1.
-        has_type_of_levels = type(self.other) is type(self.levels[0])
-        if not has_type_of_levels or self.other not in self.levels:
-            raise SchemaError(
-                f"column {self.name!r}: other = {self.other!r} is not one of the "
-                "levels; add it to levels"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Boolean(_Coded):
-    """A column of truth values.
-
-    In text, they are written true/false, yes/no or 1/0 in any case, unless the schema
-    states other words.
-
-    Attributes:
-        name: Name of the column in the data.
-        missing: Whether a value may be absent.
-        true_values: Words that mean true in text, in any case; synthetic text has the
-            first. Stated together with `false_values`, or not at all.
-        false_values: Words that mean false.
-        type: Arrow type of the column in data, and in samples too; None for that of
-            `decode`.
-        spelling: How text writes truth values, and synthetic text too, such as
-            `"True/False"`.
-
-    Examples:
-        >>> from noisegate.schema import Boolean
-        >>> Boolean(name="ill").levels, Boolean(name="ill", missing=True).size
-        ((False, True), 3)
-        >>> Boolean(name="ill", true_values=["Y"], false_values=["N"]).words
-        ('N', 'Y')
-    """
-
-    name: str
-    missing: bool = False
-    true_values: tuple[str, ...] = ()
-    false_values: tuple[str, ...] = ()
-    type: str | None = None
-    spelling: str | None = None
-
-    kind: ClassVar[Literal["boolean"]] = "boolean"
-    levels: ClassVar[tuple[bool, bool]] = (False, True)  # type: ignore[misc]
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words for false, then those for true; empty if none are stated."""
-        return (*self.false_values, *self.true_values)
-
-    def _check(self) -> None:
-        """Checks that words are stated for both truth values or none, and differ."""
-        set_fields(
-            self,
-            true_values=self._checked_words(self.true_values),
-            false_values=self._checked_words(self.false_values),
-        )
-        words = [word.lower() for word in self.words]
-        is_one_sided = bool(self.true_values) != bool(self.false_values)
-        has_repeated_word = len(set(words)) < len(words)
-        if is_one_sided or has_repeated_word:
-            raise SchemaError(
-                f"column {self.name!r}: true_values and false_values must both be "
-                "stated, each word once in any case, found "
-                f"{list(self.true_values)} and {list(self.false_values)}"
-            )
-
-    def _checked_words(self, words: Any) -> tuple[str, ...]:
-        """Checks words for a truth value, which may be integers; none are allowed."""
-        if not words:
-            return ()
-        return tuple(str(word) for word in checked_levels(self.name, words))
-
-
-CodedColumn: TypeAlias = Ordinal | Categorical | Boolean
-"""Any kind of column with levels, encoded as a code in [0, size)."""

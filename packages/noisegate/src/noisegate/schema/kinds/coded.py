@@ -1,0 +1,155 @@
+"""What kinds of column with levels share: a code for each level.
+
+`CodedColumn` is for levels of any type, `LevelColumn` for those that are text or
+integers and that the schema lists.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from noisegate.schema.checks import (
+    TEXT_PADDING,
+    checked_column_name,
+    checked_flag,
+    checked_levels,
+    set_fields,
+)
+from noisegate.schema.kinds.kind import ColumnKind
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Parsed
+
+
+class CodedColumn(ColumnKind):
+    """A column with levels, which are encoded as codes.
+
+    The code of a level is its index; that of a missing value is the number of levels.
+
+    Attributes:
+        levels: Every value that the column may hold.
+        ordered: Whether the levels have an order.
+        is_truth_value: Whether the levels are false and true.
+
+    Examples:
+        >>> from noisegate.schema import Boolean, CodedColumn
+        >>> isinstance(Boolean(name="ill"), CodedColumn)
+        True
+    """
+
+    levels: Any
+
+    numeric: ClassVar[Literal[False]] = False
+    ordered: ClassVar[bool] = False
+    is_truth_value: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        set_fields(self, name=checked_column_name(self.name))
+        self._check()
+        set_fields(self, missing=checked_flag(self.name, "missing", self.missing))
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Checks the fields but `name` and `missing`, and stores them."""
+
+    @property
+    def size(self) -> int:
+        """Number of codes: one for each level, and one for missing where allowed."""
+        return len(self.levels) + self.missing
+
+    @property
+    def range_text(self) -> str:
+        """How many levels there are, for cards."""
+        return f"{len(self.levels)} levels"
+
+    @abstractmethod
+    def code_of(self, value: Any) -> int | None:
+        """Returns the code of a value that somebody wrote in a condition, or None."""
+
+    @property
+    @abstractmethod
+    def stated_texts(self) -> tuple[Any, ...]:
+        """What the schema says that cells hold; none of it may stand for missing."""
+
+    @property
+    @abstractmethod
+    def decoded_levels(self) -> tuple[Any, ...]:
+        """What decoded cells hold for each level: text, integers or truth values."""
+
+
+class LevelColumn(CodedColumn):
+    """A column of levels that the schema lists, all text or all integers.
+
+    Examples:
+        >>> from noisegate.schema import Ordinal
+        >>> pain = Ordinal(name="pain", levels=("none", "some", "much"))
+        >>> pain.code_of("some"), pain.code_of("little")
+        (1, None)
+    """
+
+    levels: tuple[str | int, ...]
+
+    def _check(self) -> None:
+        """Checks the levels, and stores them."""
+        set_fields(self, levels=checked_levels(self.name, self.levels))
+
+    @property
+    def has_text_levels(self) -> bool:
+        """Whether the levels are text; else they are integers."""
+        return isinstance(self.levels[0], str)
+
+    @property
+    def stated_texts(self) -> tuple[Any, ...]:
+        """The levels."""
+        return self.levels
+
+    @property
+    def decoded_levels(self) -> tuple[Any, ...]:
+        """The levels."""
+        return self.levels
+
+    def code_of(self, value: Any) -> int | None:
+        """Returns the code of a level; as in data, an integer may be text."""
+        if isinstance(value, bool | np.bool_):
+            return None
+        text = str(value).strip(TEXT_PADDING)
+        texts = [str(level) for level in self.levels]
+        return texts.index(text) if text in texts else None
+
+    def parse_cells(self, cells: pa.Array) -> Parsed:
+        """Parses levels, as their codes; what is no level is bad."""
+        from noisegate.schema.parsing import parse_codes
+
+        return parse_codes(self.levels, cells)
+
+    def parse_quickly(
+        self, texts: pa.Array, missing_markers: pa.Array
+    ) -> npt.NDArray[Any] | None:
+        """Parses levels, if each text is one as it stands; a level is no marker."""
+        if not self.has_text_levels:
+            return None
+        from noisegate.schema.parsing import parse_plain_levels
+
+        return parse_plain_levels(texts, self.levels)
+
+    @property
+    def expected_value(self) -> str:
+        """What a cell must hold, for messages."""
+        return f"one of the {len(self.levels)} levels in the schema"
+
+    @property
+    def table_schema_type(self) -> str:
+        """Type of the column in a Table Schema of Frictionless."""
+        return "string" if self.has_text_levels else "integer"
+
+    @property
+    def croissant_type(self) -> str:
+        """Type of the column in a Croissant description."""
+        return "sc:Text" if self.has_text_levels else "sc:Integer"

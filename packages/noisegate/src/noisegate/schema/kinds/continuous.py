@@ -1,0 +1,36 @@
+"""Columns of real numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from noisegate.schema.kinds.bounded import NumberColumn, RealColumn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuous(NumberColumn, RealColumn):
+    """A column of real numbers between two bounds.
+
+    Attributes:
+        name: Name of the column in the data.
+        lower: Smallest value, by public knowledge; smaller ones are moved to it, unless
+            they are atoms.
+        upper: Largest value, above `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single values that many records have, such as 0, or 999 for unknown.
+        format: How text writes the numbers, such as `"$#,##0.00"`; None for plain ones.
+        type: Arrow type of the column in data, and in samples too, such as `"float"`;
+            None for that of `decode`.
+
+    Examples:
+        >>> from noisegate.schema import Continuous
+        >>> Continuous(name="dose", lower=0, upper=2.5, atoms=[0, -1]).atoms
+        (-1.0, 0.0)
+    """
+
+    kind: ClassVar[Literal["continuous"]] = "continuous"
+    grades_towards_zero: ClassVar[bool] = True
+    expected_value: ClassVar[str] = "a number"
+    table_schema_type: ClassVar[str] = "number"
+    croissant_type: ClassVar[str] = "sc:Float"

@@ -1,0 +1,161 @@
+"""Columns of points in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from noisegate.errors import SchemaError
+from noisegate.schema.checks import checked_datetime
+from noisegate.schema.kinds.stepped import ClockColumn
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.parsing import Mask, Parsed
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECONDS_PER_SECOND = 10**6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datetime(ClockColumn):
+    """A column of points in time, to the microsecond.
+
+    Attributes:
+        name: Name of the column in the data.
+        lower: First point in time, by public knowledge; stored in UTC if it has a time
+            zone.
+        upper: Last point in time, a whole number of steps after `lower`; with a time
+            zone exactly if `lower` has one, as the data.
+        missing: Whether a value may be absent.
+        atoms: Single points in time that many records have; see `Continuous`.
+        format: How text writes them, by fields such as `"%d.%m.%Y %H:%M"`; None for ISO
+            text.
+        type: Arrow type of the column; see `Continuous`.
+        step: Seconds between two neighbouring values, such as 60; None for a
+            microsecond.
+        spelling: How text writes them, and synthetic text too, such as
+            `"%Y-%m-%dT%H:%M:%S.%3fZ"`.
+
+    Examples:
+        >>> from datetime import datetime
+        >>> from noisegate.schema import Datetime
+        >>> first, last = datetime(1970, 1, 1), datetime(1970, 1, 1, 0, 1)
+        >>> Datetime(name="seen", lower=first, upper=last).unit_bounds
+        (0, 60000000)
+    """
+
+    lower: datetime
+    upper: datetime
+    atoms: tuple[datetime, ...] = ()
+    step: int | None = None
+
+    kind: ClassVar[Literal["datetime"]] = "datetime"
+    checked_value = staticmethod(checked_datetime)
+    unit: ClassVar[str | None] = "microseconds since 1970-01-01"
+    units_text: ClassVar[str] = "microseconds (2**53 are 285 years)"
+    # Models of before have intervals for points in time, however few these are.
+    has_cell_for_each_value: ClassVar[bool] = False
+    # A spelling may leave out the time of the day.
+    spelling_tolerance: ClassVar[int] = 86_400 * _MICROSECONDS_PER_SECOND
+    table_schema_type: ClassVar[str] = "datetime"
+    croissant_type: ClassVar[str] = "sc:DateTime"
+
+    def _check(self) -> None:
+        """Checks that bounds and atoms have a time zone all, or none."""
+        # Before the bounds are compared, which Python refuses where one has a zone.
+        if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
+            raise SchemaError(
+                f"column {self.name!r}: one of lower and upper has a time zone; give "
+                "it to both or to neither"
+            )
+        if self.aware and self.format is not None:
+            raise SchemaError(
+                f"column {self.name!r}: moments with a time zone are read as ISO text; "
+                "take format out"
+            )
+        for atom in self.atoms:
+            if (atom.tzinfo is not None) != self.aware:
+                raise SchemaError(
+                    f"column {self.name!r}: atom {atom} must have a time zone exactly "
+                    "if the bounds have one"
+                )
+        super()._check()
+
+    @property
+    def aware(self) -> bool:
+        """Whether the values have a time zone; they are then stored in UTC."""
+        return self.lower.tzinfo is not None
+
+    @property
+    def scale(self) -> str:
+        """What the values are compared as: those without a time zone apart."""
+        if self.aware:
+            return "moments with a time zone"
+        return "moments without a time zone"
+
+    @property
+    def expected_value(self) -> str:
+        """What a cell must hold, for messages."""
+        if self.aware:
+            return "a moment with a time zone, such as 2020-12-31T23:59:59Z"
+        return "a moment such as 2020-12-31T23:59:59"
+
+    @property
+    def spacing(self) -> int:
+        """Distance of two neighbouring values, in microseconds."""
+        return 1 if self.step is None else self.step * _MICROSECONDS_PER_SECOND
+
+    def to_units(self, value: datetime) -> int:
+        """Returns the microseconds since 1970-01-01T00:00:00, in its own time zone."""
+        return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
+
+    @property
+    def units_per_gap(self) -> int:
+        """How many microseconds a second has, as gaps are stated in seconds."""
+        return _MICROSECONDS_PER_SECOND
+
+    def from_units(self, units: int) -> datetime:
+        """Returns the point in time so many microseconds after 1970-01-01."""
+        epoch = _EPOCH.replace(tzinfo=UTC) if self.aware else _EPOCH
+        return epoch + timedelta(microseconds=units)
+
+    def read_value(self, value: Any) -> datetime:
+        """Returns a point in time, or ISO text of one, with a zone if bounds have one.
+
+        Raises:
+            SchemaError: if it is none, or one of both alone has a time zone.
+        """
+        timestamp: datetime = self.checked_value(self.name, "a value", value)
+        if (timestamp.tzinfo is None) == self.aware:
+            raise SchemaError(
+                f"column {self.name!r}: a value has a time zone exactly if the bounds "
+                f"have one, found {value!r}"
+            )
+        return timestamp
+
+    def brief_text(self, number: float) -> str:
+        """Returns the day of a number, as ISO text."""
+        return self.from_units(round(number)).date().isoformat()
+
+    def parse_unformatted(self, cells: pa.Array) -> Parsed:
+        """Parses points in time, as microseconds since 1970-01-01."""
+        from noisegate.schema.parsing import parse_timestamps
+
+        return parse_timestamps(cells, aware=self.aware)
+
+    def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns points in time as timestamp[us], in UTC if they have a time zone."""
+        import pyarrow as pa
+
+        timestamp_type = pa.timestamp("us", tz="UTC" if self.aware else None)
+        return pa.array(numbers, mask=is_missing).cast(timestamp_type)
+
+    @property
+    def csv_time_format(self) -> str:
+        """How Arrow's CSV writer writes points in time, for `strftime`."""
+        return "%Y-%m-%d %H:%M:%S.%f" + ("Z" if self.aware else "")

@@ -1,0 +1,110 @@
+"""Columns of numbers with a fixed number of decimals."""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from noisegate.errors import SchemaError
+from noisegate.schema.checks import checked_real, set_fields
+from noisegate.schema.kinds.bounded import NumberColumn
+from noisegate.schema.kinds.stepped import SteppedColumn
+
+# Beyond this many units of the last decimal, a float64 may be taken for its neighbour
+# once it is multiplied by the scale.
+_MAX_DECIMAL_UNITS = 2**50
+# 10²² is the largest power of ten that float64 holds exactly.
+_MAX_DECIMAL_DIGITS = 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decimal(NumberColumn, SteppedColumn):
+    """A column of numbers with a fixed number of decimals, such as amounts in cents.
+
+    Other numbers are moved to the nearest value. Each value is the float64 nearest to
+    its decimal, so that it is written with its decimals and no more.
+
+    Attributes:
+        name: Name of the column in the data.
+        lower: Smallest value, by public knowledge.
+        upper: Largest value, a whole number of steps above `lower`.
+        missing: Whether a value may be absent.
+        atoms: Single values that many records have; see `Continuous`.
+        format: How text writes the numbers; see `Continuous`.
+        type: Arrow type of the column; see `Continuous`.
+        step: Distance of two neighbouring values, such as 0.01.
+
+    Examples:
+        >>> from noisegate.schema import Decimal
+        >>> from noisegate.schema.layout import numbers_at, positions_of
+        >>> price = Decimal(name="price", lower=0, upper=99.9, step=0.1)
+        >>> numbers_at(price, positions_of(price, [0.3, 1.26])).tolist()
+        [0.3, 1.3]
+    """
+
+    lower: float
+    upper: float
+    atoms: tuple[float, ...] = ()
+    step: float = field()
+
+    kind: ClassVar[Literal["decimal"]] = "decimal"
+    checked_value = staticmethod(checked_real)
+    fractional: ClassVar[bool] = True
+    units_text: ClassVar[str] = "units of the last decimal"
+    expected_value: ClassVar[str] = "a number"
+    table_schema_type: ClassVar[str] = "number"
+    croissant_type: ClassVar[str] = "sc:Float"
+
+    @cached_property
+    def _digit_count(self) -> int:
+        """Largest number of digits after the point among bounds, step and atoms."""
+        exponents = [
+            int(_shortest_decimal(value).normalize().as_tuple().exponent)
+            for value in (self.lower, self.upper, self.step, *self.atoms)
+        ]
+        return max(0, -min(exponents))
+
+    @property
+    def units_per_number(self) -> int:
+        """How many units make 1: a power of ten, such as 100 for cents."""
+        return int(10**self._digit_count)
+
+    @property
+    def spacing(self) -> int:
+        """Distance of two neighbouring values, in units."""
+        return self.to_units(self.step)
+
+    def to_units(self, value: float) -> int:
+        """Returns the number of units in the shortest decimal of a number, rounded."""
+        return round(_shortest_decimal(value) * self.units_per_number)
+
+    def from_units(self, units: int) -> float:
+        """Returns the float64 nearest to the decimal."""
+        return units / self.units_per_number
+
+    def _check_step(self) -> None:
+        """Checks that the step is positive, and that float64 tells all values apart."""
+        set_fields(self, step=checked_real(self.name, "step", self.step))
+        if not self.step > 0:
+            raise SchemaError(
+                f"column {self.name!r}: step = {self.step:g} must be positive, the "
+                "distance of two neighbouring values such as 0.01; where there is "
+                'none, use kind = "continuous"'
+            )
+        largest = max(abs(value) for value in (self.lower, self.upper, *self.atoms))
+        if (
+            self._digit_count > _MAX_DECIMAL_DIGITS
+            or _shortest_decimal(largest) * self.units_per_number > _MAX_DECIMAL_UNITS
+        ):
+            raise SchemaError(
+                f"column {self.name!r}: {largest:g} has too many digits at a step of "
+                f"{self.step:g} for its values to be told apart; choose a larger step, "
+                'or use kind = "continuous"'
+            )
+
+
+def _shortest_decimal(value: float) -> decimal.Decimal:
+    """Returns the shortest decimal that is read as this float64: 0.1 is a tenth."""
+    return decimal.Decimal(repr(value))

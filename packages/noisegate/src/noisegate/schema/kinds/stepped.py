@@ -1,0 +1,189 @@
+"""What kinds of column share whose values lie a whole number of steps apart.
+
+Such values are counted with integers, so that arithmetic on them is exact. Two integers
+describe a value:
+
+- in *units*, which depend on the kind: the number itself, units of the last decimal,
+  days or microseconds since 1970-01-01 (`SteppedColumn.to_units`);
+- as a *rank*, its index among all values of the column, ascending::
+
+      Integer(lower=10, upper=30, step=10, atoms=[0, 99])
+
+      value     0      10      20      30      99
+      rank      0       1       2       3       4
+                ╰ atom outside the bounds      ╰ last_rank
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from noisegate.errors import SchemaError
+from noisegate.schema.checks import checked_integer, set_fields
+from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
+from noisegate.schema.kinds.bounded import BoundedColumn, split_outer_atoms
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_STEPS = 2**53
+"""Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteppedColumn(BoundedColumn):
+    """A column whose values lie a whole number of steps above the lower bound.
+
+    Other values within the bounds are moved to the nearest one. The bounds are at most
+    2⁵³ steps apart.
+
+    Attributes:
+        step: Distance of two neighbouring values, as the kind states it; None for the
+            smallest distance that the kind has.
+        units_text: What units are, for messages: "days".
+        has_cell_for_each_value: Whether a model has a cell for each value where they
+            are few.
+
+    Examples:
+        >>> from noisegate.schema import Date
+        >>> born = Date(name="born", lower="1970-01-01", upper="1970-12-31")
+        >>> born.to_units(born.upper), born.from_units(1)
+        (364, datetime.date(1970, 1, 2))
+    """
+
+    step: Any = None
+
+    stepped: ClassVar[Literal[True]] = True
+    units_text: ClassVar[str]
+    has_cell_for_each_value: ClassVar[bool] = True
+
+    @property
+    def unit_bounds(self) -> tuple[int, int]:
+        """The lower and the upper bound, in units."""
+        return self.to_units(self.lower), self.to_units(self.upper)
+
+    @abstractmethod
+    def to_units(self, value: Any) -> int:
+        """Converts a value to units.
+
+        Args:
+            value: A value in the type of the kind, such as a date.
+
+        Returns:
+            The value as a count of units: of 1, of the last decimal, or of days or
+            microseconds since 1970-01-01 (in UTC where there is a time zone).
+        """
+
+    @abstractmethod
+    def from_units(self, units: int) -> Any:
+        """Converts units to a value in the type of the kind."""
+
+    def to_number(self, value: Any) -> float:
+        """Returns a value that has a fraction itself, else its units."""
+        return float(value) if self.fractional else self.to_units(value)
+
+    def value_of(self, number: float) -> Any:
+        """Returns a number in the type of the kind."""
+        return number if self.fractional else self.from_units(round(number))
+
+    @property
+    def spacing(self) -> int:
+        """Distance of two neighbouring values, in units."""
+        return 1 if self.step is None else int(self.step)
+
+    @property
+    def units_per_number(self) -> int:
+        """How many units make 1 of the column's numbers: above 1 for decimals only."""
+        return 1
+
+    @property
+    def units_per_gap(self) -> int:
+        """How many units make 1 of the gaps that a schema of linked tables states.
+
+        Above 1 for decimals, and for points in time, whose gaps are stated in seconds.
+        """
+        return self.units_per_number
+
+    @cached_property
+    def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Atoms below the lower bound, and those above the upper one, in units."""
+        atoms = tuple(self.to_units(atom) for atom in self.atoms)
+        lower, upper = self.unit_bounds
+        return split_outer_atoms(atoms, lower, upper)
+
+    @property
+    def last_rank(self) -> int:
+        """Rank of the largest value; the smallest has rank 0.
+
+        Atoms outside the bounds are counted, as in `Integer(lower=0, upper=2,
+        atoms=[9])`, whose ranks are 0 to 3.
+        """
+        first, last = self.unit_bounds
+        below, above = self.outer_atoms
+        return (last - first) // self.spacing + len(below) + len(above)
+
+    def _check(self) -> None:
+        """Checks the step, and that bounds and atoms are whole steps apart."""
+        super()._check()
+        self._check_step()
+        first, last = self.unit_bounds
+        width = last - first
+        if width // self.spacing > MAX_STEPS:
+            raise SchemaError(
+                f"column {self.name!r}: the bounds are {width} {self.units_text} apart, "
+                f"more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
+                'them, or use a coarser kind ("continuous", "date")'
+            )
+        if width % self.spacing:
+            raise SchemaError(
+                f"column {self.name!r}: upper = {self.upper} is not a whole number of "
+                f"steps of {self.step} above lower = {self.lower}; move a bound "
+                "outwards, or correct the step"
+            )
+        for atom in self.atoms:
+            units = self.to_units(atom)
+            if first <= units <= last and (units - first) % self.spacing:
+                raise SchemaError(
+                    f"column {self.name!r}: atom {atom} lies within the bounds and is "
+                    f"not a whole number of steps of {self.step} above lower = "
+                    f"{self.lower}; correct it, or the step"
+                )
+
+    def _check_step(self) -> None:
+        """Checks that the step, if any, is a positive integer, and stores it."""
+        if self.step is None:
+            return
+        set_fields(self, step=checked_integer(self.name, "step", self.step))
+        if self.step < 1:
+            raise SchemaError(
+                f"column {self.name!r}: step = {self.step} must be 1 or more, or "
+                "left out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockColumn(SteppedColumn):
+    """A column of days or points in time.
+
+    Attributes:
+        spelling: How text writes them, and synthetic text too, by the fields of Arrow's
+            `strftime`; None for ISO text.
+    """
+
+    spelling: str | None = None
+
+    is_temporal: ClassVar[bool] = True
+    formats: ClassVar[TextFormats] = CLOCK_FORMATS
+
+    @property
+    def has_own_text(self) -> bool:
+        """Whether a spelling is stated."""
+        return self.spelling is not None
+
+    def write_text(self, cells: pa.Array) -> pa.Array:
+        """Writes days or points in time by the spelling, or as ISO text."""
+        return write_times(cells, self.spelling)
