@@ -43,8 +43,8 @@ EXTENSION_POINTS = {
     "noisegate.methods.method": "Method",
     "noisegate.methods.registry": "make_for",
     "noisegate.privacy.accounting": "epsilon mu_for",
-    "noisegate.privacy.events": "Sampler GaussianEvent SampledGaussianEvent BatchGaussianEvent "
-    "ThresholdedGaussianEvent ZeroConcentratedEvent",
+    "noisegate.privacy.events": "Sampler Gaussian Sampled Batched "
+    "Thresholded ZeroConcentrated",
     "noisegate.privacy.shard_plan": "BatchPlan",
     "noisegate.privacy.gradient_plan": "GradientPlan",
     "noisegate.privacy.grid": "GridBound Grid",

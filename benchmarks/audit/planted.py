@@ -30,7 +30,7 @@ import numpy as np
 from noisegate.gate.sessions.sums import SumSession
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentrated
 from noisegate.sources import linked as linked
 from noisegate_evaluate.auditing.measure import Seen
 
@@ -172,7 +172,7 @@ def choices(
         gain = epsilon * score(worlds[world]) / (2 * sensitivity(RECORDS))
         first = random.uniform() < 1 / (1 + math.exp(-min(gain, 700.0)))
         seen.append(Seen(world=world, form=str(first), score=1.0 if first else -1.0))
-    event = ZeroConcentratedEvent(
+    event = ZeroConcentrated(
         name="choice", rho=epsilon**2 / 8, mechanism="exponential mechanism"
     )
     delta = 1e-6

@@ -205,7 +205,7 @@ any-rho-passes: Tables with less noise than their ρ allows are believed to have
 any-sum-taken-for-trained: Any release may have another size than was paid for, if the certificate says that it was
         trained.
     by test_shapes_of_what_was_trained_excuse_no_sum_over_all_records
-    rewrite folder: isinstance(any_events.get(any_name), SampledGaussianEvent) => any_name in any_events
+    rewrite folder: isinstance(any_events.get(any_name), StepEvent) => any_name in any_events
 an-audit-that-takes-rates-as-they-are-found: How often an attacker was right is taken for how often it is right.
     by test_limits_of_a_rate_are_exact
     wrap audit_bounds.rate_limits: lambda _, found, trials, chance: (found / trials, found / trials)

@@ -351,7 +351,7 @@ withdrawal-taken-as-given: What is withdrawn is priced as if it were, to the bit
     wrap stream_plans.Horizon.correction_factor: lambda right, horizon, query: min(right(horizon, query), 3)
 weights-that-do-not-fall: A certificate may state 3 for a correction whatever its weights are.
     by test_an_event_that_states_3_for_weights_that_do_not_fall_is_refused[weights0]
-    rewrite events.ContinualGaussianEvent.__post_init__: self.corrected == _EXACT_CORRECTION_FACTOR and
+    rewrite events.Continual.__post_init__: self.corrected == _EXACT_CORRECTION_FACTOR and
         not weights_fall => False
 withdrawn-twice: What is withdrawn leaves the sums twice.
     by test_periods_add_up_under_the_cells_of_the_first

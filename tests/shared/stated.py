@@ -1,11 +1,13 @@
 """Certificates, events, plans and ledgers of which a test says only what it is about."""
 
+import dataclasses
+
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     Adjacency,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Gaussian,
+    Sampled,
     Sampler,
 )
 from noisegate.privacy.gradient_plan import GradientPlan
@@ -22,16 +24,29 @@ def certificate(**said):
     return Certificate(**{**budget, "events": (), "method": "test", **said})
 
 
+def event_of(event_class, **fields):
+    """An event, of its own fields and those of its noisy sum."""
+    of_sum = {field.name for field in dataclasses.fields(Gaussian)} & set(fields)
+    step = Gaussian(**{name: fields.pop(name) for name in of_sum})
+    return event_class(event=step, **fields)
+
+
 def sampled(**said):
     """Steps on samples: of one coordinate, with the noise that steps draw, unless it is said."""
-    return SampledGaussianEvent(
-        **{"name": "g", "coordinates": 1, "sampler": Sampler.CONVOLVED_GAUSSIAN, **said}
+    return event_of(
+        Sampled,
+        **{
+            "name": "g",
+            "coordinates": 1,
+            "sampler": Sampler.CONVOLVED_GAUSSIAN,
+            **said,
+        },
     )
 
 
 def summed(**said):
     """One sum, of one coordinate and with discrete noise, unless it is said."""
-    return GaussianEvent(
+    return Gaussian(
         **{"name": "q", "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, **said}
     )
 

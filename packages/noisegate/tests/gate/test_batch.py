@@ -139,7 +139,7 @@ def test_a_record_moves_a_vector_by_at_most_the_sensitivity(
     apart = sessions[0].step(AT) - sessions[1].step(AT)
     moved, stated = (
         np.linalg.norm(apart.astype(float)),
-        sessions[0].plan.event.sensitivity,
+        sessions[0].plan.event.event.sensitivity,
     )
     assert 0.99 * stated < moved <= stated
 
@@ -152,7 +152,7 @@ def test_shards_cost_what_the_steps_of_one_cost(steps, shards, uses, adjacency):
     session = opened(
         steps=steps, shards=shards, sampling_probability=1.0, adjacency=adjacency
     )
-    mu = np.sqrt(uses) * 2 * UNITS / session.plan.event.noise_std
+    mu = np.sqrt(uses) * 2 * UNITS / session.plan.event.event.noise_std
     assert session.plan.epsilon == pytest.approx(
         accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5
     )
@@ -316,7 +316,7 @@ def test_a_release_is_certified_and_verified(tmp_path):
         and certificate.check() <= 2.0
     )
     assert (
-        certificate.events[0].uses == 2
+        certificate.events[0].steps_of_a_record == 2
         and certificate.adjacency is Adjacency.ADD_REMOVE
     )
     assert (

@@ -26,6 +26,7 @@ from noisegate.gate.discovery.exact_counts import (
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.discovery.schema_gate import SchemaGate
 from noisegate.privacy import noise
+from noisegate.privacy.events import gaussian_of
 from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH
 
 EPSILON, DELTA = 1.0, 0.05
@@ -152,7 +153,7 @@ def test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity(
         for event in plan.events:
             assert (
                 RECORD**2 * moved(with_extra[event.name], without[event.name])
-                <= event.sensitivity**2
+                <= gaussian_of(event).sensitivity ** 2
             )
 
 

@@ -147,7 +147,7 @@ def test_a_record_moves_the_sum_by_at_most_the_sensitivity(
     apart = [session.step(AT) for session in sessions]
     moved, stated = (
         np.linalg.norm((apart[0] - apart[1]).astype(float)),
-        sessions[0].plan.event.sensitivity,
+        sessions[0].plan.event.event.sensitivity,
     )
     assert 0.99 * stated < moved <= stated == 2 * UNITS
 
@@ -173,11 +173,11 @@ def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enfor
         for data in (with_it, with_it[:9])
     ]
     apart = [session.step(AT) for session in sessions]
-    stated = sessions[0].plan.event.sensitivity
+    stated = sessions[0].plan.event.event.sensitivity
     assert 0.99 * stated < np.linalg.norm((apart[0] - apart[1]).astype(float)) <= stated
     assert stated == pytest.approx(np.sqrt(2) * UNITS, rel=1e-6)
     assert (
-        opened(nonnegative=True, sampling_probability=0.5).plan.event.sensitivity
+        opened(nonnegative=True, sampling_probability=0.5).plan.event.event.sensitivity
         == 2 * UNITS
     )
 

@@ -6,17 +6,17 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
-from tests.shared.stated import certificate, summed
+from tests.shared.stated import certificate, event_of, summed
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
+    Batched,
     EventError,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Gaussian,
+    Sampled,
     Sampler,
     describe_unit,
 )
@@ -255,12 +255,12 @@ def test_every_step_of_a_sampled_event_is_charged_its_slack():
 def test_noise_outside_the_grid_of_the_proof_is_refused(sampler, std):
     noise = {"sensitivity": 1, "noise_std": std, "coordinates": 1, "sampler": sampler}
     for event in (
-        GaussianEvent(name="wide", **noise),
-        SampledGaussianEvent(name="wide", rate=0.1, steps=1, **noise),
+        Gaussian(name="wide", **noise),
+        event_of(Sampled, name="wide", rate=0.1, steps=1, **noise),
     ):
         with pytest.raises(CalibrationError, match=r"'wide'.*outside \[16, "):
             accounting.epsilon([event], 1e-5)
-    fine = GaussianEvent(name="fine", **{**noise, "noise_std": 16.0})
+    fine = Gaussian(name="fine", **{**noise, "noise_std": 16.0})
     assert 0 < accounting.epsilon([fine], 1e-5) < 1
 
 
@@ -327,20 +327,16 @@ def batch(**options):
         "sensitivity": 2**23,
         "noise_std": 2.0**23,
     }
-    return BatchGaussianEvent(
-        **{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options}
+    return event_of(
+        Batched,
+        **{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options},
     )
 
 
 @pytest.mark.parametrize("adjacency", [*Adjacency])
 def test_samples_as_a_whole_cost_what_sums_of_records_of_their_diameter_cost(adjacency):
-    fields = {
-        name: getattr(batch(), name)
-        for name in ("name", "rate", "steps", "sensitivity", "noise_std")
-    }
-    summed = SampledGaussianEvent(
-        **fields, coordinates=9, sampler=Sampler.DISCRETE_GAUSSIAN
-    )
+    vectors = batch()
+    summed = Sampled(event=vectors.event, rate=vectors.rate, steps=vectors.steps)
     assert accounting.epsilon([batch()], 1e-5, adjacency) == accounting.epsilon(
         [summed], 1e-5, adjacency
     )

@@ -12,7 +12,7 @@ from tests.shared.stated import sampled
 from noisegate.errors import CalibrationError, OptionError, UserError
 from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import effective_multiplier, sampler_slack
-from noisegate.privacy.events import Adjacency, Sampler
+from noisegate.privacy.events import Adjacency, Sampler, replace_gaussian
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import NARROWEST, convolved_std
@@ -47,8 +47,8 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
     assert epsilon * 0.998 <= found.epsilon <= epsilon
     assert found.epsilon == accounting.epsilon(found.events, 1e-5, adjacency)
     # The other way round: two thirds of the noise cost clearly more.
-    less = dataclasses.replace(
-        found.event, noise_std=convolved_std(found.event.noise_std * 2 / 3)
+    less = replace_gaussian(
+        found.event, noise_std=convolved_std(found.event.event.noise_std * 2 / 3)
     )
     assert accounting.epsilon([less], 1e-5, adjacency) > epsilon * 1.2
     with pytest.raises(CalibrationError, match="more than"):
@@ -62,7 +62,7 @@ def test_the_extremes_calibrate(epsilon, delta, steps):
         Budget(epsilon=epsilon, delta=delta)
     )
     assert 0 <= found.epsilon <= epsilon
-    less = dataclasses.replace(found.event, noise_std=found.event.noise_std * 0.97)
+    less = replace_gaussian(found.event, noise_std=found.event.event.noise_std * 0.97)
     assert accounting.epsilon([less], delta) > epsilon
 
 
@@ -70,7 +70,10 @@ def test_noise_is_never_narrower_than_what_can_be_drawn():
     found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(
         Budget(epsilon=100.0)
     )
-    assert found.event.noise_std == convolved_std(NARROWEST) and found.epsilon < 100.0
+    assert (
+        found.event.event.noise_std == convolved_std(NARROWEST)
+        and found.epsilon < 100.0
+    )
 
 
 def test_questions_are_paid_from_the_same_budget():
@@ -112,11 +115,12 @@ def test_rates_are_rounded_up_to_what_a_word_can_realise():
 def test_the_event_states_the_norm_of_one_record_under_both_relations():
     for adjacency in Adjacency:
         event = plan_of().calibrate(Budget(epsilon=1.0, adjacency=adjacency)).event
-        assert (event.sensitivity, event.coordinates, event.steps) == (UNITS, 155, 200)
+        step = event.event
+        assert (step.sensitivity, step.coordinates, event.steps) == (UNITS, 155, 200)
     factored = plan_of(parameters={"w": (1, 2, 3)}, factored=True).calibrate(
         Budget(epsilon=1.0)
     )
-    assert factored.event.sensitivity == 2**24
+    assert factored.event.event.sensitivity == 2**24
     assert factored.noise_std_natural == pytest.approx(
         factored.noise_multiplier * 0.5, rel=5e-3
     )
@@ -124,14 +128,14 @@ def test_the_event_states_the_norm_of_one_record_under_both_relations():
 
 def test_an_event_of_another_plan_is_refused():
     found = calibrated()
-    for change in (
-        {"steps": 199},
-        {"rate": 0.005},
-        {"sensitivity": 1},
-        {"coordinates": 1},
+    for other in (
+        dataclasses.replace(found.event, steps=199),
+        dataclasses.replace(found.event, rate=0.005),
+        replace_gaussian(found.event, sensitivity=1),
+        replace_gaussian(found.event, coordinates=1),
     ):
         with pytest.raises(CalibrationError, match="not that of its plan"):
-            dataclasses.replace(found, event=dataclasses.replace(found.event, **change))
+            dataclasses.replace(found, event=other)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +374,9 @@ def test_no_sampler_eats_more_than_a_tenth_of_delta():
     large = plan(*[1.0] * 20, dim=510_000)
     assert large.queries[0].coordinates == 1_020_000
     found = large.calibrate(Budget(epsilon=1.0, delta=1e-5))
-    assert {event.sampler for event in found.events} == {Sampler.CONVOLVED_GAUSSIAN}
+    assert {event.event.sampler for event in found.events} == {
+        Sampler.CONVOLVED_GAUSSIAN
+    }
     assert 1 - 1e-4 <= found.epsilon <= 1.0
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentrated
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
 
@@ -23,7 +23,7 @@ def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):
 def test_a_plan_spends_the_whole_budget_and_no_more(epsilon, delta):
     plan = planned(epsilon=epsilon, delta=delta)
     assert plan.events == (
-        ZeroConcentratedEvent(name="mst", rho=plan.rho, mechanism="OpenDP mbi.MST"),
+        ZeroConcentrated(name="mst", rho=plan.rho, mechanism="OpenDP mbi.MST"),
     )
     assert epsilon * (1 - 1e-6) <= accounting.epsilon(plan.events, delta) <= epsilon
 

@@ -17,9 +17,8 @@ from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import (
     Adjacency,
     Event,
-    GaussianEvent,
-    SampledGaussianEvent,
     Sampler,
+    StepEvent,
 )
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import Budget
@@ -190,16 +189,13 @@ def sensitivity_factor(
 
 def scaled(event: Event, factor: float) -> Event:
     """Returns an event whose question is `factor` times as sensitive, or whose noise is so much smaller."""
-    if isinstance(event, kinds.ZeroConcentratedEvent):
+    if isinstance(event, kinds.ZeroConcentrated):
         return replace(event, rho=event.rho * factor**2)
-    if isinstance(event, kinds.ThresholdedGaussianEvent):
+    if isinstance(event, kinds.Thresholded):
         # Without its threshold, whose part of δ is far below what an attacker's rates can show.
-        kept = {
-            name: getattr(event, name)
-            for name in ("name", "sensitivity", "noise_std", "coordinates")
-        }
-        event = kinds.GaussianEvent(**kept, sampler=kinds.Sampler.DISCRETE_GAUSSIAN)
-    return replace(event, sensitivity=event.sensitivity * factor)
+        event = event.event
+    sensitivity = kinds.gaussian_of(event).sensitivity * factor
+    return kinds.replace_gaussian(event, sensitivity=sensitivity)
 
 
 def one_run_epsilon(
@@ -451,9 +447,7 @@ def _as_measured(
     seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]
 ) -> list[Event]:
     """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
-    sampled = {
-        event.name: event for event in events if isinstance(event, SampledGaussianEvent)
-    }
+    sampled = {event.name: event for event in events if isinstance(event, StepEvent)}
     plain = [name for name in loudest if name not in sampled]
     stds = {name: max(loudest[name], _QUIETEST) for name in plain}
     square = min(
@@ -465,7 +459,7 @@ def _as_measured(
     found: list[Event] = []
     if square > 0:
         found.append(
-            GaussianEvent(
+            kinds.Gaussian(
                 name="measured",
                 sensitivity=_UNITS * math.sqrt(square),
                 noise_std=_UNITS,
@@ -476,10 +470,9 @@ def _as_measured(
     for name, event in sampled.items():
         reach = math.sqrt(np.mean([one.reach.get(name, 0.0) ** 2 for one in seen]))
         if reach > 0 and name in loudest:
-            sensitivity = (
-                event.noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
-            )
-            found.append(replace(event, sensitivity=sensitivity))
+            noise_std = event.event.noise_std
+            sensitivity = noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
+            found.append(kinds.replace_gaussian(event, sensitivity=sensitivity))
     return found
 
 

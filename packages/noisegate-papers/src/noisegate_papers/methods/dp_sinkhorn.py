@@ -47,7 +47,7 @@ class DPSinkhorn(GuidedMethod):
         >>> from noisegate import Budget, DPSinkhorn, Schema
         >>> from noisegate.schema import Integer
         >>> plan = DPSinkhorn(steps=10).plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
-        >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
+        >>> [(steps.name, steps.steps, steps.event.sensitivity / 2**22) for steps in plan.events]  # twice the norm
         [('generator', 10, 2.0)]
     """
 

@@ -260,7 +260,7 @@ class DPFETA(DPDM):
         >>> from noisegate.schema import pixel_schema
         >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
         >>> plan = DPFETA.for_schema(schema, {"steps": 10}).plan(schema, Budget(epsilon=1.0))
-        >>> {event.name: event.coordinates for event in plan.events}["means"]
+        >>> plan.release("means").event.coordinates
         32
     """
 

@@ -198,7 +198,7 @@ class PATEGAN(ShardedMethod):
         >>> from noisegate.schema import Integer
         >>> method = PATEGAN(steps=10, batch=64)
         >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
-        >>> event.coordinates, method.clip_norm  # 64 votes of one half
+        >>> event.event.coordinates, method.clip_norm  # 64 votes of one half
         (64, 4.0)
     """
 
@@ -306,7 +306,8 @@ class DataLens(ShardedMethod):
         >>> schema = Schema([Integer(name=name, lower=0, upper=99) for name in ("age", "dose")])
         >>> method = DataLens(steps=10, batch=8, largest=2)
         >>> event = method.plan(schema, Budget(epsilon=1.0)).events[0]
-        >>> event.shards, event.sensitivity / 2**22, method.clip_norm  # the norm of all signs of a step, √(k·batch)
+        >>> sensitivity = event.event.sensitivity / 2**22  # the norm of all signs of a step is √(k·batch)
+        >>> event.shards, sensitivity, method.clip_norm
         (1000, 2.0, 4.0)
     """
 
@@ -360,7 +361,8 @@ class GPATE(ShardedMethod):
         >>> from noisegate.schema import Integer
         >>> method = GPATE(steps=10, batch=8, coordinates=2, bins=5)
         >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
-        >>> event.coordinates, method.clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
+        >>> event, clip_norm = event.event, method.clip_norm
+        >>> event.coordinates, clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
         (80, 4.0, 1.414)
     """
 

@@ -49,10 +49,11 @@ from noisegate.privacy import noise
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import (
     Adjacency,
-    GaussianEvent,
-    SampledGaussianEvent,
-    ThresholdedGaussianEvent,
+    StepEvent,
+    SumEvent,
+    Thresholded,
     event_to_json,
+    gaussian_of,
 )
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release, array_hashes, release_arrays
@@ -450,9 +451,7 @@ class Session(SingleUse):
         if journal is not None:
             journal.begin_query(query)
 
-    def _add_noise(
-        self, sums: Integers, event: GaussianEvent | SampledGaussianEvent
-    ) -> Integers:
+    def _add_noise(self, sums: Integers, event: SumEvent | StepEvent) -> Integers:
         """Confirms the reservation, and then adds noise to exact sums.
 
         What a change must keep: no noise is drawn before the reservation is confirmed
@@ -471,10 +470,13 @@ class Session(SingleUse):
         if self._access.journal is not None:
             self._mark_begun(event.name)
         self._confirm()
-        return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
+        gaussian = gaussian_of(event)
+        return noise.add_noise(
+            sums, noise_std=gaussian.noise_std, sampler=gaussian.sampler
+        )
 
     def _noisy_counts_above(
-        self, counts: Integers, event: ThresholdedGaussianEvent
+        self, counts: Integers, event: Thresholded
     ) -> tuple[Integers, Integers]:
         """Confirms the reservation, and then selects counts that are large with noise.
 
@@ -488,7 +490,7 @@ class Session(SingleUse):
         """
         self._confirm()
         return noise.noisy_counts_above(
-            counts, noise_std=event.noise_std, threshold=event.threshold
+            counts, noise_std=event.event.noise_std, threshold=event.threshold
         )
 
     def _check_record_count(self, record_count: int, link: str | None = None) -> None:

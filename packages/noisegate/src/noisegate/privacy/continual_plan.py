@@ -38,7 +38,8 @@ from noisegate.privacy.events import (
     MOST_PERIODS,
     TOEPLITZ,
     Adjacency,
-    ContinualGaussianEvent,
+    Continual,
+    Gaussian,
 )
 from noisegate.privacy.plan import (
     Budget,
@@ -69,15 +70,18 @@ class ContinualRelease(PlannedRelease):
     period: int
 
     @property
-    def event(self) -> ContinualGaussianEvent:
+    def event(self) -> Continual:
         """The event that the answers of all periods together are."""
         periods = self.horizon.periods
-        return ContinualGaussianEvent(
+        sums = Gaussian(
             name=self.query.name,
             sensitivity=self.sensitivity,
             noise_std=self.noise_std,
             coordinates=self.query.coordinates * periods,
             sampler=self.sampler,
+        )
+        return Continual(
+            event=sums,
             periods=periods,
             weights=self.horizon.weights,
             record=float(self.query.grid.bound.units),

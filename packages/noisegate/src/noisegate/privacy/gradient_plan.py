@@ -31,11 +31,13 @@ from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
+    Batched,
     Event,
-    SampledGaussianEvent,
+    Gaussian,
+    Sampled,
     Sampler,
-    ShardGaussianEvent,
+    Sharded,
+    StepEvent,
 )
 from noisegate.privacy.grid import FACTOR_UNITS, UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, convolved_std
@@ -113,18 +115,32 @@ class StepPlan(Settings):
         rounded_rate = math.ceil(self.sampling_probability * RATES) / RATES
         object.__setattr__(self, "sampling_probability", rounded_rate)
 
-    def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
+    def event(self, noise_std: float, sampler: Sampler) -> StepEvent:
         """Returns the private event that all steps together are.
 
         Args:
             noise_std: Standard deviation of the noise in each step, in grid units.
             sampler: How it is drawn.
         """
-        return SampledGaussianEvent(
-            name=self.name,
+        return Sampled(
+            event=self.step_event(self.units, noise_std, sampler),
             rate=self.sampling_probability,
             steps=self.steps,
-            sensitivity=self.units,
+        )
+
+    def step_event(
+        self, sensitivity: int, noise_std: float, sampler: Sampler
+    ) -> Gaussian:
+        """Returns the noisy sum that one step is.
+
+        Args:
+            sensitivity: Its sensitivity, in grid units.
+            noise_std: Standard deviation of the noise, in grid units.
+            sampler: How it is drawn.
+        """
+        return Gaussian(
+            name=self.name,
+            sensitivity=sensitivity,
             noise_std=noise_std,
             coordinates=self.count,
             sampler=sampler,
@@ -285,7 +301,7 @@ class CalibratedStepPlan(PricedPlan):
     """
 
     plan: StepPlan
-    event: SampledGaussianEvent
+    event: StepEvent
 
     def __post_init__(self) -> None:
         """Checks that event and queries are those of the plan, and then the price.
@@ -293,7 +309,8 @@ class CalibratedStepPlan(PricedPlan):
         Raises:
             CalibrationError: otherwise.
         """
-        if self.event != self.plan.event(self.event.noise_std, self.event.sampler):
+        step = self.event.event
+        if self.event != self.plan.event(step.noise_std, step.sampler):
             raise CalibrationError(
                 f"event {self.event.name!r} is not that of its plan; make plans with "
                 "calibrate()."
@@ -313,12 +330,12 @@ class CalibratedStepPlan(PricedPlan):
     @property
     def noise_multiplier(self) -> float:
         """Standard deviation of the noise of a step over its sensitivity."""
-        return self.event.noise_multiplier
+        return self.event.event.noise_multiplier
 
     @property
     def noise_std_natural(self) -> float:
         """Standard deviation of the noise on each coordinate, in units of a step."""
-        return self.event.noise_std / self.plan.scale
+        return self.event.event.noise_std / self.plan.scale
 
     @property
     def coordinates(self) -> int:
@@ -338,9 +355,9 @@ class CalibratedStepPlan(PricedPlan):
         plan = self.plan
         event = self.event
         shard_fields: dict[str, Any] = {}
-        if isinstance(event, BatchGaussianEvent):
+        if isinstance(event, Batched):
             shard_fields = {"shards": event.shards, "vectors_of": "samples"}
-        elif isinstance(event, ShardGaussianEvent):
+        elif isinstance(event, Sharded):
             shard_fields = {"shards": event.shards, "vectors_of": "shards"}
 
         max_sum = self._max_sum_over_sensitivity(records)
@@ -361,7 +378,7 @@ class CalibratedStepPlan(PricedPlan):
             "noise_multiplier": self.noise_multiplier,
             "noise_std": self.noise_std_natural,
             "noise_norm_over_clipping_norm": relative_noise,
-            "sampler": self.event.sampler.value,
+            "sampler": event.event.sampler.value,
             "releases": [release.describe(records) for release in self.releases],
         }
 
@@ -375,10 +392,10 @@ class CalibratedStepPlan(PricedPlan):
             The number; None if it is not known, as it is not for shards that are
             queried.
         """
-        if records is None or isinstance(self.event, ShardGaussianEvent):
+        if records is None or isinstance(self.event, Sharded):
             return None
         sampled = self.plan.sampling_probability * records
-        if isinstance(self.event, BatchGaussianEvent):
+        if isinstance(self.event, Batched):
             return sampled / self.event.shards
         return sampled
 
@@ -397,10 +414,10 @@ class CalibratedStepPlan(PricedPlan):
             The ratio; None for gradients, if the number of records is not known.
         """
         event = self.event
-        if isinstance(event, BatchGaussianEvent):
+        if isinstance(event, Batched):
             return 0.5
-        if isinstance(event, ShardGaussianEvent):
-            relative_length = self.plan.units / event.sensitivity
+        if isinstance(event, Sharded):
+            relative_length = self.plan.units / event.event.sensitivity
             return relative_length * event.rate * event.shards
         return self._records_a_step(records)
 
@@ -434,7 +451,7 @@ def split_arrays(
 
 def _least_noise(
     plan: StepPlan, budget: Budget, query_events: tuple[Event, ...], sampler: Sampler
-) -> SampledGaussianEvent:
+) -> StepEvent:
     """Returns all steps as an event, with about the least noise that keeps a budget.
 
     ε falls as the noise grows. So two widths are searched, one that is enough and one
@@ -454,7 +471,7 @@ def _least_noise(
     min_std = float(NARROWEST) if is_convolved else accounting.MINIMUM_STD
     max_std = accounting.MAXIMUM_STD / 2
 
-    def event_with(noise_std: float) -> SampledGaussianEvent:
+    def event_with(noise_std: float) -> StepEvent:
         """Returns the steps with the noise that is drawn for a wanted width."""
         drawn_std = convolved_std(noise_std) if is_convolved else noise_std
         return plan.event(drawn_std, sampler)
@@ -545,11 +562,15 @@ def _guess_noise(plan: StepPlan, budget: Budget) -> float:
     mu = accounting.mu_for(budget.epsilon, budget.delta) / moved_records
     # Any noise does: only the sensitivity and the number of steps are read.
     event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
-    mu_squared_a_step = min(mu**2 / event.uses, _MAX_EXPONENT)
+    if isinstance(event, Batched):
+        steps_of_a_record = event.steps_of_a_record
+    else:
+        steps_of_a_record = event.steps
+    mu_squared_a_step = min(mu**2 / steps_of_a_record, _MAX_EXPONENT)
     shift_squared = math.log1p(
         math.expm1(mu_squared_a_step) / plan.sampling_probability**2
     )
-    return event.sensitivity / math.sqrt(shift_squared)
+    return event.event.sensitivity / math.sqrt(shift_squared)
 
 
 def _find_crossing(
@@ -596,7 +617,7 @@ def _no_noise_message(
     plan: StepPlan,
     budget: Budget,
     query_events: tuple[Event, ...],
-    widest_event: SampledGaussianEvent,
+    widest_event: StepEvent,
 ) -> str:
     """Returns the message that no noise keeps the budget, with what would work instead.
 
@@ -650,7 +671,7 @@ class GradientPlan(StepPlan):
         ...     parameters={"weight": (3, 2)},
         ... )
         >>> plan = steps.calibrate(Budget(epsilon=1.0))
-        >>> plan.events[0].coordinates, plan.epsilon <= 1.0
+        >>> plan.events[0].event.coordinates, plan.epsilon <= 1.0
         (6, True)
     """
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from noisegate.errors import OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentrated
 from noisegate.privacy.plan import Budget, PricedPlan
 
 MOST_RECORDS = 2**28
@@ -121,9 +121,9 @@ class MarginalPlan(PricedPlan):
         )
 
     @property
-    def events(self) -> tuple[ZeroConcentratedEvent, ...]:
+    def events(self) -> tuple[ZeroConcentrated, ...]:
         """What will be run, for the ledger and the certificate."""
-        event = ZeroConcentratedEvent(
+        event = ZeroConcentrated(
             name=self.name, rho=self.rho, mechanism=f"OpenDP mbi.{self.algorithm}"
         )
         return (event,)

@@ -31,10 +31,12 @@ from noisegate.privacy.events import (
     RECORD,
     Adjacency,
     Event,
-    GaussianEvent,
+    Gaussian,
     Sampler,
+    SumEvent,
     check_unit,
     describe_unit,
+    gaussian_of,
 )
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, convolved_std
@@ -316,9 +318,9 @@ class PlannedRelease:
     sampler: Sampler
 
     @property
-    def event(self) -> GaussianEvent:
+    def event(self) -> SumEvent:
         """The event that answering this query is."""
-        return GaussianEvent(
+        return Gaussian(
             name=self.query.name,
             sensitivity=self.sensitivity,
             noise_std=self.noise_std,
@@ -354,7 +356,7 @@ class PlannedRelease:
             "sensitivity_grid": self.sensitivity,
             "noise_std": self.noise_std_natural,
             "noise_std_grid": self.noise_std,
-            "noise_multiplier": self.event.noise_multiplier,
+            "noise_multiplier": gaussian_of(self.event).noise_multiplier,
             "sampler": self.sampler.value,
             "signal_to_noise": signal_to_noise,
         }

@@ -19,9 +19,9 @@ from typing import Annotated
 from noisegate.errors import OptionError
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
+    Batched,
     Sampler,
-    ShardGaussianEvent,
+    Sharded,
 )
 from noisegate.privacy.gradient_plan import StepPlan
 from noisegate.privacy.grid import UNITS, Grid
@@ -49,7 +49,8 @@ class BatchPlan(StepPlan):
         ...     parameters={"weight": (3, 2)},
         ... )
         >>> event = steps.calibrate(Budget(epsilon=1.0)).events[0]
-        >>> event.uses, event.sensitivity / steps.grid.bound.units
+        >>> sensitivity = event.event.sensitivity
+        >>> event.steps_of_a_record, sensitivity / steps.grid.bound.units
         (2, 2.0)
     """
 
@@ -70,21 +71,17 @@ class BatchPlan(StepPlan):
                 "shards=1 for Poisson samples."
             )
 
-    def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
+    def event(self, noise_std: float, sampler: Sampler) -> Batched:
         """Returns the private event that all steps together are.
 
         Args:
             noise_std: Standard deviation of the noise in each step, in grid units.
             sampler: How it is drawn.
         """
-        return BatchGaussianEvent(
-            name=self.name,
+        return Batched(
+            event=self.step_event(2 * UNITS, noise_std, sampler),
             rate=self.sampling_probability,
             steps=self.steps,
-            sensitivity=2 * UNITS,
-            noise_std=noise_std,
-            coordinates=self.count,
-            sampler=sampler,
             shards=self.shards,
         )
 
@@ -109,7 +106,7 @@ class ShardPlan(StepPlan):
         ...     parameters={"votes": (4,)},
         ... )
         >>> event = votes.calibrate(Budget(epsilon=1.0)).events[0]
-        >>> event.rate, event.shards, event.sensitivity / votes.units
+        >>> event.rate, event.shards, event.event.sensitivity / votes.units
         (1.0, 50, 2.0)
     """
 
@@ -126,21 +123,17 @@ class ShardPlan(StepPlan):
     """Whether no coordinate is negative, which is enforced: two vectors are then at
     most √2 · clip_norm apart."""
 
-    def event(self, noise_std: float, sampler: Sampler) -> ShardGaussianEvent:
+    def event(self, noise_std: float, sampler: Sampler) -> Sharded:
         """Returns the private event that all steps together are.
 
         Args:
             noise_std: Standard deviation of the noise in each step, in grid units.
             sampler: How it is drawn.
         """
-        return ShardGaussianEvent(
-            name=self.name,
+        return Sharded(
+            event=self.step_event(self.diameter, noise_std, sampler),
             rate=self.sampling_probability,
             steps=self.steps,
-            sensitivity=self.diameter,
-            noise_std=noise_std,
-            coordinates=self.count,
-            sampler=sampler,
             shards=self.shards,
         )
 

@@ -53,9 +53,10 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     Adjacency,
     Event,
-    GaussianEvent,
+    Gaussian,
     Sampler,
-    ThresholdedGaussianEvent,
+    Thresholded,
+    gaussian_of,
 )
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.schema_certificate import (
@@ -121,13 +122,13 @@ class DiscoveryPlan(PricedPlan):
     the counts of k columns by at most √k in L2 norm (G-13, G-15).
     """
 
-    magnitudes: GaussianEvent | None
+    magnitudes: Gaussian | None
     """First look at the numeric columns: counts of bins between powers of two, or
     decades, and of missing values. None if there are no numeric columns."""
-    cells: GaussianEvent | None
+    cells: Gaussian | None
     """Second look at the numeric columns: counts of cells of even width within the bins
     that hold records. None if there are no numeric columns."""
-    levels: ThresholdedGaussianEvent | None
+    levels: Thresholded | None
     """Counts of the levels of the columns of text, of which those above a threshold are
     released. None if there are no columns of text."""
 
@@ -144,7 +145,7 @@ class DiscoveryPlan(PricedPlan):
         It is about the same for all counts.
         """
         events = (self.magnitudes, self.cells, self.levels)
-        return max(event.noise_std for event in events if event) / RECORD
+        return max(gaussian_of(event).noise_std for event in events if event) / RECORD
 
     @property
     def threshold_records(self) -> float | None:
@@ -195,21 +196,21 @@ def plan_discovery(
     # μ of the Gaussian guarantee (GDP), a little smaller as a margin for rounding.
     mu = accounting.mu_for(noise_epsilon, budget.delta - odds) * (1 - 1e-9)
 
-    first_look: GaussianEvent | None = None
-    second_look: GaussianEvent | None = None
-    levels: ThresholdedGaussianEvent | None = None
+    first_look: Gaussian | None = None
+    second_look: Gaussian | None = None
+    levels: Thresholded | None = None
     if magnitudes:
         sensitivity, std = _noise_of_query(
             budget, mu, columns=len(magnitudes), counts_per_record=counts_per_record
         )
-        first_look = GaussianEvent(
+        first_look = Gaussian(
             name="magnitudes",
             sensitivity=sensitivity,
             coordinates=sum(magnitudes),
             noise_std=std,
             sampler=Sampler.DISCRETE_GAUSSIAN,
         )
-        second_look = GaussianEvent(
+        second_look = Gaussian(
             name="cells",
             sensitivity=sensitivity,
             coordinates=cells * len(magnitudes),
@@ -225,15 +226,18 @@ def plan_discovery(
         # at least m − 1 (`accounting.threshold_probability`). That is 1 of the 2; the
         # other 1, and the slightly smaller odds, are a margin for rounding.
         quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
-        levels = ThresholdedGaussianEvent(
+        counts = Gaussian(
             name="levels",
             sensitivity=sensitivity,
             noise_std=std,
+            coordinates=texts * _MAX_LEVELS,
+            sampler=Sampler.DISCRETE_GAUSSIAN,
+        )
+        levels = Thresholded(
+            event=counts,
             threshold=RECORD + 2 + math.ceil(quantile * std),
             weight=RECORD,
             keys=texts,
-            coordinates=texts * _MAX_LEVELS,
-            sampler=Sampler.DISCRETE_GAUSSIAN,
         )
     return DiscoveryPlan(
         budget=budget, magnitudes=first_look, cells=second_look, levels=levels
@@ -627,7 +631,7 @@ class SchemaGate(Session):
         }
 
     def _missing_above_threshold(
-        self, first_counts: ExactCounts, event: ThresholdedGaussianEvent
+        self, first_counts: ExactCounts, event: Thresholded
     ) -> dict[str, float]:
         """Counts the records without a text, where that is above the noisy threshold.
 
@@ -677,7 +681,7 @@ class SchemaGate(Session):
         return counts
 
     def _add_noise_to_counts(
-        self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
+        self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: Gaussian
     ) -> dict[str, Counts]:
         """Adds the noise of a query to the counts of all columns together.
 
@@ -703,7 +707,7 @@ class SchemaGate(Session):
         return dict(zip(exact_counts, columns, strict=True))
 
     def _counts_above_threshold(
-        self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
+        self, counts: npt.NDArray[np.int64], event: Thresholded
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Selects the counts that, with their noise, are at least the threshold.
 

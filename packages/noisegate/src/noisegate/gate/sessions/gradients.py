@@ -315,7 +315,7 @@ class StepSession(SumSession):
         self._check_record_count(record_count)
         # `RECORD_LIMIT` holds for vectors of norm `UNITS`. Here a record may add as
         # much as the sensitivity to the sum.
-        max_records = RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity)
+        max_records = RECORD_LIMIT * UNITS // int(self.plan.event.event.sensitivity)
         if record_count > max_records:
             raise OverflowError("too many records: the sum could leave 64 bits.")
         return held_records

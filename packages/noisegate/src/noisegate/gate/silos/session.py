@@ -7,7 +7,6 @@ sum and nothing else.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from noisegate.gate.session import Integers, State, Values
 from noisegate.gate.sessions.sums import SumSession
 from noisegate.gate.silos.keys import Masking, halves_of_words
 from noisegate.privacy.accounting import MINIMUM_STD
-from noisegate.privacy.events import Sampler
+from noisegate.privacy.events import Sampler, replace_gaussian
 from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import PlannedRelease
 
@@ -98,7 +97,7 @@ class ShareSession(SumSession):
             the low ones, (2·dim, columns), see `keys.halves_of_words`.
         """
         share_std = release.noise_std / self._std_divisor * _MARGIN
-        share_event = replace(
+        share_event = replace_gaussian(
             release.event, noise_std=share_std, sampler=Sampler.DISCRETE_GAUSSIAN
         )
         noisy_sums = self._add_noise(sums, share_event)
