@@ -45,10 +45,10 @@ EXTENSION_POINTS = {
     "noisegate.privacy.accounting": "epsilon mu_for",
     "noisegate.privacy.events": "Sampler Gaussian Sampled Batched "
     "Thresholded ZeroConcentrated",
-    "noisegate.privacy.shard_plan": "BatchPlan",
-    "noisegate.privacy.gradient_plan": "GradientPlan",
+    "noisegate.privacy.shard_plan": "BatchQuery",
+    "noisegate.privacy.gradient_plan": "GradientQuery",
     "noisegate.privacy.grid": "GridBound Grid",
-    "noisegate.privacy.plan": "Query Plan",
+    "noisegate.privacy.plan": "Query Plan plan_sums",
     "noisegate.records": "Rows Images",
     "noisegate.registry": "Registry",
     "noisegate.settings": "Settings settings derived by_preset",

@@ -14,6 +14,7 @@ import numpy as np
 from tests.planted.patches import Plant, bug, find, table, wrong
 
 from noisegate.privacy import accounting
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.privacy.grid import UNITS
 
 # Maps, and the blocks in which they run.
@@ -140,12 +141,12 @@ def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> 
 
 
 @wrong(
-    "shard_plan.ShardPlan.event", "test_a_plan_pays_for_all_records_of_a_step_together"
+    "shard_plan.ShardQuery.event", "test_a_plan_pays_for_all_records_of_a_step_together"
 )
-def image_by_image(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any:
+def image_by_image(right: Any, query: Any, step: Any) -> Any:
     """Each record of a step is accounted as if it were alone, as GS-WGAN does."""
-    records = next(iter(plan.parameters.values()))[0]
-    return right(plan, noise_std / math.sqrt(records), sampler)
+    records = next(iter(query.parameters.values()))[0]
+    return right(query, replace(step, noise_std=step.noise_std / math.sqrt(records)))
 
 
 @bug("test_epsilon_does_not_depend_on_the_votes")
@@ -156,7 +157,7 @@ def cheaper_where_teachers_agree(plant: Plant) -> None:
     def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
         found = right(session, records, sample)
         session.agreement = float(np.linalg.norm(found)) / (
-            session.plan.plan.shards * UNITS
+            steps_of(session.plan).query.shards * UNITS
         )
         return found
 
@@ -299,7 +300,7 @@ orientations-that-round: Cells may be so large that sums over them leave the who
     wrap orientation.Orientations._check_exact: lambda *_: None
 norm-for-diameter: A vector that may be turned round is paid for as one that comes or goes.
     by test_a_record_moves_the_sum_by_at_most_the_sensitivity
-    rewrite shard_plan.ShardPlan: self.grid.bound.sensitivity(Adjacency.REPLACE_ONE) => UNITS
+    rewrite shard_plan.ShardQuery: self.grid.bound.sensitivity(Adjacency.REPLACE_ONE) => UNITS
 a-repeated-part-counts-twice: A worker that is asked for a part again adds it again.
     by test_a_repeated_part_counts_once
     rewrite ray_worker.Worker.add: part_index not in self._record_counts => True

@@ -16,7 +16,7 @@ from noisegate.gate.sessions.gradients import GradientSession, StepSession
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.plan import Budget, Query, plan_sums
 from noisegate.schema import (
     Boolean,
     Categorical,
@@ -220,7 +220,7 @@ def ask(lookup_schema):
             for name, chosen in maps.items()
         )
         release = gate.sum(
-            Plan(queries=questions).calibrate(gate.budget),
+            plan_sums(gate.budget, questions),
             maps,
             method="test",
             public={},

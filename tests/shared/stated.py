@@ -10,7 +10,7 @@ from noisegate.privacy.events import (
     Sampled,
     Sampler,
 )
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery
 
 
 def certificate(**said):
@@ -51,10 +51,10 @@ def summed(**said):
     )
 
 
-def steps_of(size=1, **said):
+def step_query(size=1, **said):
     """The plan of three steps on half of the records, of so many weights, unless it is said."""
     taken = {"name": "g", "steps": 3, "sampling_probability": 0.5, "clip_norm": 1.0}
-    return GradientPlan(**{**taken, "parameters": {"w": (size,)}, **said})
+    return GradientQuery(**{**taken, "parameters": {"w": (size,)}, **said})
 
 
 def ledger_of(folder, dataset="clinic", **cap):

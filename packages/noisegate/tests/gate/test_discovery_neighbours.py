@@ -169,7 +169,7 @@ def test_the_noise_on_both_looks_has_the_stated_scale(monkeypatch):
     for _ in range(10):
         gate = SchemaGate(table([RECORDS["plain"]]), epsilon=1.0, kinds=KINDS)
         gate.discover()
-    for event in (gate.plan.magnitudes, gate.plan.cells):
+    for event in gate.plan.events[:2]:
         sample = np.concatenate(drawn[event.coordinates])
         assert sample.size == 10 * event.coordinates
         low, high = (
@@ -245,7 +245,7 @@ def looked_at(values):
 @pytest.mark.parametrize("above", [-2, 0])
 def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
     runs, rest = 150, [5] * 40
-    std = looked_at(rest).plan.magnitudes.noise_std / RECORD
+    std = looked_at(rest).plan.events[0].noise_std / RECORD
     # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
     extreme = math.floor(bounds.noise_threshold(std, bin_edges("integer").size)) + above
 

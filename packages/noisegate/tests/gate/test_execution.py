@@ -20,7 +20,7 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.gate.sessions import gradients
 from noisegate.privacy import gradient_grid, noise
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema(
@@ -87,9 +87,12 @@ LOSSES = {"network": network, "matrix": by_torch, "factored": factored}
 
 
 def planned(options, budget):
-    return GradientPlan(
-        name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options
-    ).calibrate(budget)
+    return plan_steps(
+        budget,
+        GradientQuery(
+            name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options
+        ),
+    )
 
 
 @cache

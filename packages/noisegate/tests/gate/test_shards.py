@@ -9,8 +9,9 @@ from noisegate import Gate
 from noisegate.errors import OptionError
 from noisegate.gate.sessions import shards
 from noisegate.privacy import accounting
+from noisegate.privacy.gradient_plan import plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.schema import Continuous, Schema
 
 SCHEMA = Schema(
@@ -57,7 +58,7 @@ def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **pl
     gate = Gate(
         data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact
     )
-    plan = ShardPlan(
+    plan = ShardQuery(
         **{
             "name": "s",
             "steps": 4,
@@ -68,7 +69,7 @@ def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **pl
         }
     )
     return gate.shards(
-        plan.calibrate(gate.budget), teacher or Means(), method="test", public={}
+        plan_steps(gate.budget, plan), teacher or Means(), method="test", public={}
     )
 
 
@@ -90,7 +91,7 @@ def fixed(monkeypatch, records, seed=1):
     monkeypatch.setattr(
         shards.ShardSession,
         "_sample",
-        lambda self, records, number: np.arange(self.plan.plan.shards),
+        lambda self, records, number: np.arange(steps_of(self.plan).query.shards),
         raising=True,
     )
 
@@ -147,7 +148,7 @@ def test_a_record_moves_the_sum_by_at_most_the_sensitivity(
     apart = [session.step(AT) for session in sessions]
     moved, stated = (
         np.linalg.norm((apart[0] - apart[1]).astype(float)),
-        sessions[0].plan.event.event.sensitivity,
+        steps_of(sessions[0].plan).event.event.sensitivity,
     )
     assert 0.99 * stated < moved <= stated == 2 * UNITS
 
@@ -173,11 +174,13 @@ def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enfor
         for data in (with_it, with_it[:9])
     ]
     apart = [session.step(AT) for session in sessions]
-    stated = sessions[0].plan.event.event.sensitivity
+    stated = steps_of(sessions[0].plan).event.event.sensitivity
     assert 0.99 * stated < np.linalg.norm((apart[0] - apart[1]).astype(float)) <= stated
     assert stated == pytest.approx(np.sqrt(2) * UNITS, rel=1e-6)
     assert (
-        opened(nonnegative=True, sampling_probability=0.5).plan.event.event.sensitivity
+        steps_of(
+            opened(nonnegative=True, sampling_probability=0.5).plan
+        ).event.event.sensitivity
         == 2 * UNITS
     )
 
@@ -201,7 +204,8 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
     dp_accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
-    event = opened(steps=50, sampling_probability=0.1, adjacency=adjacency).plan.event
+    session = opened(steps=50, sampling_probability=0.1, adjacency=adjacency)
+    event = steps_of(session.plan).event
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
     # The norm of a vector is half of the diameter.
     step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))

@@ -9,7 +9,7 @@ from scipy import stats
 from tests.shared.stated import event_of, ledger_of, sampled
 
 from noisegate.errors import CalibrationError, ModelError
-from noisegate.gate.discovery.schema_gate import DiscoveryPlan, plan_discovery
+from noisegate.gate.discovery.schema_gate import plan_discovery
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
@@ -225,14 +225,15 @@ def test_a_plan_costs_what_was_asked_and_hardly_less(
 def test_sensitivities_are_those_of_one_cell_in_each_column(adjacency):
     made = plan(1.0, 1e-5, adjacency)
     doubled = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    for event, columns in ((made.magnitudes, 5), (made.cells, 5), (made.levels, 7)):
+    magnitudes, cells, levels = made.events
+    for event, columns in ((magnitudes, 5), (cells, 5), (levels, 7)):
         least = RECORD * math.sqrt(columns * doubled)
         assert least <= gaussian_of(event).sensitivity < least * (1 + 1e-3)
-    assert [event.coordinates for event in (made.magnitudes, made.cells)] == [
+    assert [event.coordinates for event in (magnitudes, cells)] == [
         5 * 106,
         5 * 32,
     ]
-    assert (made.levels.keys, made.levels.weight) == (7, RECORD)
+    assert (levels.keys, levels.weight) == (7, RECORD)
 
 
 @pytest.mark.parametrize(
@@ -248,12 +249,7 @@ def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
     made = plan(1.0, 1e-5)
     with pytest.raises(CalibrationError, match=r"costs epsilon=.* more than the 0\.9 "):
-        DiscoveryPlan(
-            budget=Budget(epsilon=0.9, delta=1e-5),
-            magnitudes=made.magnitudes,
-            cells=made.cells,
-            levels=made.levels,
-        )
+        replace(made, budget=Budget(epsilon=0.9, delta=1e-5))
     exactly = Budget(epsilon=made.epsilon, delta=1e-5)
     assert replace(made, budget=exactly).events == made.events
 

@@ -59,7 +59,7 @@ def audit_discovery(
     # difference lacks every value, and moves one count of each column that is printed. What cells inside bounds tell is
     # left out.
     half = math.ceil(
-        _FAR * _gate(budget, 1, 1, records=_MOST).plan.noise_records
+        _FAR * _gate(budget, 1, 1, records=_MOST).noise_records
     )  # nothing is read
     if half > _MOST:
         raise OptionError(

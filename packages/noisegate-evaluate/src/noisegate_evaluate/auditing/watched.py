@@ -30,10 +30,11 @@ from noisegate.gate.sums import (
     Totals,
     sum_records,
 )
-from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
+from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.marginal_plan import marginal_columns, marginals_of
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable
 from noisegate.sources.linked import LinkRows
@@ -54,9 +55,9 @@ class Watch(Engine):
         Any
     ]  # sets of records, or of linked tables, whose exact sums are wanted, of each query
     singles: EncodedTable  # records whose samples are wanted, at each step
-    on_step: Callable[[CalibratedStepPlan, Vector, Vectors], None] = lambda *_: None
+    on_step: Callable[[Plan, Vector, Vectors], None] = lambda *_: None
     """Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`."""
-    on_sum: Callable[[CalibratedStepPlan, Vector, Vector], None] = lambda *_: None
+    on_sum: Callable[[Plan, Vector, Vector], None] = lambda *_: None
     """Called with the plan, and over the noise a step's sum over shards, and those of each of `parts`."""
     sums: dict[str, Vector] = field(default_factory=dict)
     """For each query, the exact sum of each part in the units of its release, (parts, dim, columns)."""
@@ -86,7 +87,7 @@ class WatchedGate(Gate):
         self._watch = watch
 
     def gradients(
-        self, plan: CalibratedStepPlan, loss: RecordLoss | FactoredLoss, **options: Any
+        self, plan: Plan, loss: RecordLoss | FactoredLoss, **options: Any
     ) -> Any:
         """Returns a session of gradients whose steps are watched."""
         records = self._watch.singles
@@ -107,10 +108,9 @@ class WatchedGate(Gate):
             super().gradients(plan, loss, **options), plan, vectors, self._watch
         )
 
-    def batch(
-        self, plan: CalibratedStepPlan, vector: SampleVector, **options: Any
-    ) -> Any:
+    def batch(self, plan: Plan, vector: SampleVector, **options: Any) -> Any:
         """Returns a session of vectors of whole samples whose steps are watched."""
+        query = steps_of(plan).query
         numeric, codes = (
             self._watch.singles.numeric.astype(np.float32),
             self._watch.singles.codes,
@@ -136,8 +136,8 @@ class WatchedGate(Gate):
                 except Exception:
                     shapes, flat = {}, np.zeros(0)
                 # A sample for which the function has no vector has that of zeros (G-24).
-                whole = shapes == plan.plan.parameters and bool(np.isfinite(flat).all())
-                return _clipped(flat if whole else np.zeros(plan.plan.count), plan)
+                whole = shapes == query.parameters and bool(np.isfinite(flat).all())
+                return _clipped(flat if whole else np.zeros(query.count), plan)
 
             return of
 
@@ -147,7 +147,7 @@ class WatchedGate(Gate):
 
     def shards(
         self,
-        plan: CalibratedStepPlan,
+        plan: Plan,
         teacher: Teacher,
         *,
         device: str = "cpu",
@@ -155,16 +155,12 @@ class WatchedGate(Gate):
     ) -> Any:
         """Returns a session of sums over shards whose steps are watched."""
         access = self._grant_access(
-            plan,
-            CalibratedStepPlan,
-            options["method"],
-            options["public"],
-            step_plan_class=ShardPlan,
+            plan, ShardQuery, options["method"], options["public"]
         )
         return _WatchedShards(access, teacher, self._watch, device=device)
 
     def marginals(
-        self, plan: MarginalPlan, bins: Sequence[NumericBins], **options: Any
+        self, plan: Plan, bins: Sequence[NumericBins], **options: Any
     ) -> Release:
         """Returns noisy marginals, and writes down the exact ones of the tables that were chosen."""
         release = super().marginals(plan, bins, **options)
@@ -176,9 +172,10 @@ class WatchedGate(Gate):
             np.stack([*each, *part.codes.T])
             for each, part in zip(numeric, self._watch.parts, strict=True)
         ]
+        sizes = marginals_of(plan).sizes
         for name in release.values:
             columns = list(marginal_columns(name))
-            cells = [np.arange(plan.sizes[column] + 1) for column in columns]
+            cells = [np.arange(sizes[column] + 1) for column in columns]
             tables = [
                 np.histogramdd(found[columns].T, bins=cells)[0] for found in codes
             ]
@@ -198,7 +195,7 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
 
 def _watched(
     session: StepSession,
-    plan: CalibratedStepPlan,
+    plan: Plan,
     vectors: Callable[[Mapping[str, Any]], Vectors],
     watch: Watch,
 ) -> StepSession:
@@ -208,7 +205,9 @@ def _watched(
     def told(parameters: Mapping[str, Any]) -> Any:
         known = vectors(parameters)
         noisy = step(parameters)
-        watch.on_step(plan, _flat(noisy, plan) / plan.noise_std_natural, known)
+        watch.on_step(
+            plan, _flat(noisy, plan) / steps_of(plan).noise_std_natural, known
+        )
         return noisy
 
     session.step = told  # type: ignore[method-assign]
@@ -231,11 +230,12 @@ class _WatchedShards(ShardSession):
 
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a step of the session, and tells it with the exact sums of each part."""
-        noisy, std = super().step(parameters), self.plan.noise_std_natural
+        noisy, steps = super().step(parameters), steps_of(self.plan)
+        std = steps.noise_std_natural
         self._watch.on_sum(
             self.plan,
             _flat(noisy, self.plan) / std,
-            self._sums / self.plan.plan.scale / std,
+            self._sums / steps.query.scale / std,
         )
         return noisy
 
@@ -262,8 +262,8 @@ class _WatchedShards(ShardSession):
         return found
 
 
-def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
-    found = [arrays[name] for name in plan.plan.parameters]
+def _flat(arrays: Mapping[str, Any], plan: Plan) -> Vector:
+    found = [arrays[name] for name in steps_of(plan).query.parameters]
     parts = [
         np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float64)
         for one in found
@@ -271,13 +271,14 @@ def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
-def _clipped(vectors: Vector, plan: CalibratedStepPlan) -> Vector:
+def _clipped(vectors: Vector, plan: Plan) -> Vector:
     """Returns vectors, (…, numbers), clipped to the norm of the plan, over the standard deviation of its noise."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
+    steps = steps_of(plan)
     return np.asarray(
         vectors
-        * np.minimum(1.0, plan.plan.clip_norm / lengths)
-        / plan.noise_std_natural
+        * np.minimum(1.0, steps.query.clip_norm / lengths)
+        / steps.noise_std_natural
     )
 
 

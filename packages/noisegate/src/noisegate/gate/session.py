@@ -55,7 +55,7 @@ from noisegate.privacy.events import (
     event_to_json,
     gaussian_of,
 )
-from noisegate.privacy.plan import PricedPlan
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.progress import LOG
 
@@ -142,7 +142,7 @@ class Access:
     """What a gate gives to one session: a plan, the private records, and the means."""
 
     plan: Any
-    """The calibrated plan, a `PricedPlan` of the class for the kind of query."""
+    """The calibrated plan, a `Plan` of the class for the kind of query."""
     source: Any
     """The private records: a source of `noisegate.sources`."""
     public_record_count: int | None
@@ -652,7 +652,7 @@ class Reservation(SingleUse):
     def take_up(
         self,
         reservation_id: str | None,
-        plan: PricedPlan,
+        plan: Plan,
         method: str,
         journal: AnswerJournal,
     ) -> None:
@@ -757,7 +757,7 @@ class Reservation(SingleUse):
                 f"{_fit_again(journal)}"
             )
 
-    def reserve(self, plan: PricedPlan, method: str) -> None:
+    def reserve(self, plan: Plan, method: str) -> None:
         """Reserves the whole cost of a plan, or goes on with a resumed reservation.
 
         If `resume` was called before, nothing is reserved: the reservation of the

@@ -487,7 +487,7 @@ def _check_rho(event: ZeroConcentrated, release: Release, folder: Path) -> None:
     """
     certificate = release.certificate
     # OpenDP counts a replaced record as two, and noise on counts grows with the
-    # distance (`MarginalPlan.distance`).
+    # distance (`neighbour_distance`).
     distance = certificate.contributions or 1
     if certificate.adjacency is Adjacency.REPLACE_ONE:
         distance *= 2

@@ -636,7 +636,8 @@ def _shift(event: StepEvent) -> float:
     rounded up. The vector of a whole sample has no such norm: there it is the distance
     between two vectors (G-24).
     """
-    # Where a shard may be left out, its event states 2 norms (`ShardPlan.diameter`).
+    # Where a shard may be left out, its event states 2 norms
+    # (`ShardQuery.sensitivity`).
     norms_in_sensitivity = 2 if isinstance(event, Sharded) else 1
     return _ROUND_UP / effective_multiplier(event) / norms_in_sensitivity
 

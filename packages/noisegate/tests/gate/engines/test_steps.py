@@ -16,10 +16,10 @@ from noisegate.gate.engines.ray import MIN_PARTS_PER_WORKER, RayEngine
 from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
-from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.queries.feature_map import Counts
 from noisegate.sources import TableSource
 from noisegate.sources.units import UnitLimit
@@ -55,7 +55,9 @@ def opened(
         "clip_norm": norm,
         "queries": queries,
     }
-    plan = GradientPlan(name="g", parameters=SHAPES, **settings).calibrate(gate.budget)
+    plan = plan_steps(
+        gate.budget, GradientQuery(name="g", parameters=SHAPES, **settings)
+    )
     return gate.gradients(plan, loss, method="test", public={}, **session)
 
 
@@ -106,7 +108,7 @@ def test_samples_are_drawn_for_each_record_of_each_part(
         assert found == expected(session, parts_of(engine, data), 3)
         assert (
             session._held_records.held_pass._job._task.samples.rate
-            == session.plan.event.rate
+            == steps_of(session.plan).event.rate
         )
     assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
 
@@ -321,7 +323,7 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     with pytest.raises(OptionError, match=r"device='cuda'.*give device='cpu'"):
         opened(data, TWO, device="cuda")
     gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=TWO)
-    plan = BatchPlan(
+    plan = BatchQuery(
         name="b",
         steps=2,
         sampling_probability=0.5,
@@ -330,7 +332,7 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     )
     with pytest.raises(OptionError, match="more than sums"):
         gate.batch(
-            plan.calibrate(gate.budget),
+            plan_steps(gate.budget, plan),
             lambda *_: {"w": np.zeros(2)},
             method="test",
             public={},

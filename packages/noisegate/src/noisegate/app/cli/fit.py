@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.checkpoint import FitSummary
     from noisegate.models.record_model import FittedModel
-    from noisegate.privacy.plan import PricedPlan
+    from noisegate.privacy.plan import Plan
     from noisegate.privacy.release import Release
 
 _DATA = "DATA, the private records,"
@@ -320,7 +320,7 @@ def console_observer(method_name: str, as_json: bool) -> Observer:
             out = shlex.quote(str(folder.out))
             return f"noisegate fit --resume {records}--out {out}"
 
-        def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
+        def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
             """Shows what a run will read and spend, before it does.
 
             The operator may still stop it, at no cost.

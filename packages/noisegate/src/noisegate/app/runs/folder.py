@@ -53,7 +53,7 @@ from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, PricedPlan, linked_unit, resolve_unit
+from noisegate.privacy.plan import Budget, Plan, linked_unit, resolve_unit
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import LOG, log_lines, reading, shown, standard_error
@@ -900,7 +900,7 @@ class Observer:
         records = "" if data is None else "data, "
         return f"noisegate.fit({records}{options})"
 
-    def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
+    def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
         """Is called with the plan before anything is spent.
 
         Args:

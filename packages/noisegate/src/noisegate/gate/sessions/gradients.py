@@ -39,6 +39,7 @@ from noisegate.gate.per_example.gradients import (
 from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, StepTask
 from noisegate.gate.session import Access, Integers, State
 from noisegate.gate.sessions.sums import SumSession
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
@@ -55,7 +56,7 @@ class StepSession(SumSession):
     the first noise on, however many steps follow.
 
     Args:
-        access: The records, the plan, which is a `CalibratedStepPlan`, and the means.
+        access: The records, the plan, which has steps, and the means.
         settings: Public settings of the kind of query, for the certificate. A run that
             is resumed must have the same.
         journal: File that counts the steps begun, so that an interrupted run can go on;
@@ -72,7 +73,7 @@ class StepSession(SumSession):
         *,
         journal: Path | None = None,
     ) -> None:
-        plan = access.plan.plan
+        plan = steps_of(access.plan).query
         public_settings = {**settings, "parameters": _shapes(plan.parameters)}
         if plan.trained is not None:
             public_settings["trained"] = _shapes(plan.trained)
@@ -105,8 +106,8 @@ class StepSession(SumSession):
 
     @property
     def _step_plan(self) -> Any:
-        """The plan of the steps, a `StepPlan`; `plan` is the same with its noise."""
-        return self.plan.plan
+        """The steps, a `StepQuery`, as they were asked for."""
+        return steps_of(self.plan).query
 
     def _open_journal(self, path: Path) -> None:
         """Opens the journal, and goes on with the run that it counts, if there is one.
@@ -219,7 +220,7 @@ class StepSession(SumSession):
                 # With the threads of the probe, whatever the caller has set since.
                 with gate_threads(self._torch_threads):
                     total = self._total(number)
-                noisy_total = self._add_noise(total, self.plan.event)
+                noisy_total = self._add_noise(total, steps_of(self.plan).event)
                 self._stop_engine_if_answered()
             return self._unpacked(noisy_total)
 
@@ -315,7 +316,7 @@ class StepSession(SumSession):
         self._check_record_count(record_count)
         # `RECORD_LIMIT` holds for vectors of norm `UNITS`. Here a record may add as
         # much as the sensitivity to the sum.
-        max_records = RECORD_LIMIT * UNITS // int(self.plan.event.event.sensitivity)
+        max_records = RECORD_LIMIT * UNITS // int(self._step_plan.sensitivity)
         if record_count > max_records:
             raise OverflowError("too many records: the sum could leave 64 bits.")
         return held_records
@@ -378,7 +379,10 @@ class StepSession(SumSession):
 
     def _stds(self) -> dict[str, float]:
         """Returns the standard deviations of the noise of answers, and of each step."""
-        return {**super()._stds(), self._step_plan.name: self.plan.noise_std_natural}
+        return {
+            **super()._stds(),
+            self._step_plan.name: steps_of(self.plan).noise_std_natural,
+        }
 
     def _reserve(self) -> None:
         """Reserves the cost, or goes on with the reservation of a resumed run.
@@ -500,7 +504,7 @@ class GradientSession(StepSession):
     """Steps of DP-SGD: noisy sums of clipped gradients; `Gate.gradients` returns it.
 
     Args:
-        access: The records, the plan, which is that of a `GradientPlan`, and the means.
+        access: The records, the plan of a `GradientQuery`, and the means.
         loss: The loss of one record; a `FactoredLoss` if the plan is factored.
         journal: File that counts the steps begun, so that an interrupted run can go on;
             None for a run that cannot.
@@ -524,7 +528,7 @@ class GradientSession(StepSession):
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
     ) -> None:
-        plan = access.plan.plan
+        plan: Any = steps_of(access.plan).query
         self._gradients = gradient_source(loss, plan, microbatch)
         self._device = device
         self._represent = represent

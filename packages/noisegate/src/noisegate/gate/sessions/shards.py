@@ -31,7 +31,7 @@ from noisegate.gate.execution import made_up_records
 from noisegate.gate.samples import Records, as_floats
 from noisegate.gate.session import Access, Integers
 from noisegate.gate.sessions.gradients import SampleSession
-from noisegate.privacy.gradient_plan import RATES
+from noisegate.privacy.gradient_plan import RATES, steps_of
 from noisegate.schema import Layout
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class ShardSession(SampleSession):
     """Steps that return a noisy sum over disjoint shards; `Gate.shards` returns it.
 
     Args:
-        access: The records, the plan, which is that of a `ShardPlan`, and the means.
+        access: The records, the plan, that of a `ShardQuery`, and the means.
         teacher: How a shard trains its model, and what it answers.
         device: Device on which torch computes.
     """
@@ -235,7 +235,7 @@ class ShardSession(SampleSession):
     def __init__(
         self, access: Access, teacher: Teacher, *, device: str = "cpu"
     ) -> None:
-        plan = access.plan.plan
+        plan: Any = steps_of(access.plan).query
         super().__init__(
             access,
             {
@@ -650,7 +650,7 @@ class BatchSession(SampleSession):
     """Steps that return one noisy vector of a whole sample; `Gate.batch` returns it.
 
     Args:
-        access: The records, the plan, which is that of a `BatchPlan`, and the means.
+        access: The records, the plan, that of a `BatchQuery`, and the means.
         vector: Computes the vector of a sample. It may draw random numbers only from a
             generator that it creates in the call, and must keep nothing from one call
             to the next.
@@ -664,7 +664,7 @@ class BatchSession(SampleSession):
     def __init__(
         self, access: Access, vector: SampleVector, *, journal: Path | None = None
     ) -> None:
-        plan = access.plan.plan
+        plan: Any = steps_of(access.plan).query
         if journal is not None and plan.shards > 1:
             raise OptionError(
                 "journal: a run on shards cannot be resumed, as who is in which one is "

@@ -19,7 +19,7 @@ from noisegate.errors import OptionError
 from noisegate.gate.execution import block_rows, map_digest, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import ENCODED, Engine, SumTask, is_reviewed
-from noisegate.privacy.plan import PlannedRelease, Query
+from noisegate.privacy.plan import NoisySum, Query
 from noisegate.privacy.release import Release
 from noisegate.queries.contingency import Contingency
 from noisegate.queries.feature_map import FeatureMap
@@ -34,7 +34,7 @@ class SumSession(Session):
     the block or behind it.
 
     Args:
-        access: The records, the plan, which is a `CalibratedPlan`, and the means.
+        access: The records, the plan, and the means.
     """
 
     def __init__(self, access: Access) -> None:
@@ -236,7 +236,7 @@ class SumSession(Session):
             for release in self.plan.releases
         }
 
-    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
+    def _answer(self, sums: Integers, release: NoisySum) -> Values:
         """Draws the noise of a query and adds it to the exact sum.
 
         Args:

@@ -17,7 +17,7 @@ from noisegate.gate.silos.keys import Masking, halves_of_words
 from noisegate.privacy.accounting import MINIMUM_STD
 from noisegate.privacy.events import Sampler, replace_gaussian
 from noisegate.privacy.grid import RECORD_LIMIT
-from noisegate.privacy.plan import PlannedRelease
+from noisegate.privacy.plan import NoisySum
 
 # The noise of a share is a little wider than computed, as a margin for rounding.
 _MARGIN = 1 + 1e-12
@@ -84,7 +84,7 @@ class ShareSession(SumSession):
                 "silos in 64 bits."
             )
 
-    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
+    def _answer(self, sums: Integers, release: NoisySum) -> Values:
         """Adds this silo's part of the noise and its mask to the exact sum of a query.
 
         Args:

@@ -31,10 +31,9 @@ from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 from noisegate.ledger.ledger import Entry, Kind
 from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.continual_plan import ContinualRelease
 from noisegate.privacy.events import TOEPLITZ
 from noisegate.privacy.grid import RECORD_LIMIT
-from noisegate.privacy.plan import PlannedRelease, PricedPlan
+from noisegate.privacy.plan import NoisySum, Plan
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import PERIOD_PREFIX, Stream
 from noisegate.sources.tables.tables import Source
@@ -78,7 +77,7 @@ class StreamReservation(Reservation):
         # began; empty if this period has reserved.
         self._recorded_kinds: set[Kind] = set()
 
-    def reserve(self, plan: PricedPlan, method: str) -> None:
+    def reserve(self, plan: Plan, method: str) -> None:
         """Reserves the cost of all periods, or goes on with an earlier reservation.
 
         The folder of the stream remembers the reservation. Its entries in the ledger
@@ -265,7 +264,7 @@ class StreamSession(SumSession):
         # A link may have no rows, and so may a period. So a period passes for a link.
         super()._check_record_count(record_count, link or "period")
 
-    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
+    def _answer(self, sums: Integers, release: NoisySum) -> Values:
         """Returns the noisy total of the stream, and draws this period's noise once.
 
         The noisy sums of the period are the exact sums, less part of the noise of
@@ -288,7 +287,7 @@ class StreamSession(SumSession):
             The noisy total over all periods so far, or over the window of the last
             ones, (dim, columns), in the units of the vectors.
         """
-        assert isinstance(release, ContinualRelease)
+        assert release.horizon is not None
         name = release.query.name
         if self._state.read_answer(self._period, name) is None:
             weights = release.horizon.weights
@@ -451,7 +450,7 @@ def noise_to_take_back(
     return np.asarray((total + TOEPLITZ // 2) // TOEPLITZ)
 
 
-def _in_natural_units(sums: Integers, release: PlannedRelease) -> Values:
+def _in_natural_units(sums: Integers, release: NoisySum) -> Values:
     """Converts sums in grid units, (columns, dim), to those of the vectors, transposed.
 
     Args:
