@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate.gate.sessions.sums import SumSession
+from noisegate.gate.session import Session
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, ZeroConcentrated
@@ -77,18 +77,18 @@ def detached_noise() -> Iterator[None]:
 @contextmanager
 def _changed_release(change: Callable[[Any, int], Any]) -> Iterator[None]:
     """Lets every released array pass through `change`, with the private number of records."""
-    right = SumSession.release
+    right = Session.release
 
     def release(self: Any) -> Any:
         found, records = (
             right(self),
-            sum(len(batch) for batch in self._access.source.batches()),
+            sum(len(batch) for batch in self.hand_over().source.batches()),
         )
         for name in found.values:
             found.values[name] = change(found.values[name], records)
         return found
 
-    with patch.object(SumSession, "release", release):
+    with patch.object(Session, "release", release):
         yield
 
 

@@ -37,7 +37,7 @@ from simulated_digits import simulated_digits
 import noisegate
 from noisegate import Gate, Schema
 from noisegate.app.demo import write_survey
-from noisegate.gate.sessions.gradients import StepSession
+from noisegate.gate.transaction import Transaction
 from noisegate.methods.registry import make_for
 from noisegate.models.record_model import RecordModel
 from noisegate.privacy.gradient_plan import steps_of
@@ -105,9 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def noiseless() -> Iterator[None]:
     """Leaves out the noise of every step in this process: for experiments, whose outcome is not private."""
     with patch.object(
-        StepSession,
-        "_add_noise",
-        lambda session, sums, event: (session._confirm(), sums)[1],
+        Transaction,
+        "add_noise",
+        lambda transaction, sums, event: (transaction.confirm(), sums)[1],
     ):
         yield
 

@@ -57,10 +57,12 @@ DISCOVERED, UNITS = (
 def _of_the_number(plant: Plant, tell: Callable[[int], Any]) -> None:
     """Tells the private number of records of every pass."""
 
-    @plant.wrap("session.Session._check_record_count")
-    def _(right: Any, session: Any, seen: int, link: Any = None) -> Any:
+    @plant.wrap("transaction.Transaction.check_record_count")
+    def _(
+        right: Any, transaction: Any, seen: int, link: Any = None, **options: Any
+    ) -> Any:
         tell(seen)
-        return right(session, seen, link)
+        return right(transaction, seen, link, **options)
 
 
 @bug(
@@ -114,7 +116,7 @@ def _of_answers(plant: Plant, changed: Callable[[Any, int], Any]) -> None:
     numbers: list[int] = []
     _of_the_number(plant, numbers.append)
 
-    @plant.wrap("session.Session._release")
+    @plant.wrap("transaction.Transaction.release")
     def _(right: Any, session: Any, values: Any, stds: Any) -> Any:
         return right(
             session,
@@ -134,9 +136,10 @@ def divisor_of_the_sample(plant: Plant) -> None:
         numbers.append(max(len(found), 1))
         return found
 
-    plant.wrap("gradients_query.StepSession._unpacked")(
-        lambda right, session, noisy: {
-            name: value / numbers[-1] for name, value in right(session, noisy).items()
+    plant.wrap("steps.Steps.take")(
+        lambda right, steps, parameters: {
+            name: value / numbers[-1]
+            for name, value in right(steps, parameters).items()
         }
     )
 

@@ -209,8 +209,8 @@ opendp-spends-twice: OpenDP is told to spend twice what was paid.
     wrap marginal_plan.NoisyMarginals.spendable_rho: lambda spendable_rho, asked: 2 * spendable_rho(asked)
 opendp-not-booked: Marginals are not booked.
     by test_marginals::test_a_refusal_of_the_ledger_comes_before_the_records
-    wrap session.Session._reserve: lambda reserve, session: None if type(session).__name__ == "MarginalSession" else
-        reserve(session)
+    wrap transaction.Transaction._reserve: lambda reserve, transaction: None if type(transaction.plan.mechanisms[0]
+        ).__name__ == "NoisyMarginals" else reserve(transaction)
 keys-read-off-the-records: The cells of a column are those that occur.
     by test_every_record_becomes_its_public_cell
     wrap marginals._read_cells: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
@@ -345,10 +345,10 @@ table(
     """
 noise-of-a-period-forgotten: No period takes earlier noise back, so that it adds up.
     by test_every_release_is_the_exact_total_with_the_stated_noise
-    rewrite stream_session.StreamSession._answer: sums - noise_to_take_back(weights, earlier_noise) => sums
+    rewrite stream_session.StreamTotals.answer: sums - noise_to_take_back(weights, earlier_noise) => sums
 noise-drawn-twice: A period that is played again gets fresh noise.
     by test_a_period_has_one_answer_and_its_records_no_second_one
-    rewrite stream_session.StreamSession._answer: self._state.read_answer(self._period, name) is None => True
+    rewrite stream_session.StreamTotals.answer: self._state.read_answer(self._period, name) is None => True
 matrix-priced-unrounded: The sensitivity is that of the matrix before it is rounded, and of noise that is not.
     by test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise[7]
     wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(
@@ -398,8 +398,8 @@ MIXES = "test_a_map_that_mixes_records_is_refused_before_anything_is_spent"
 ROUND = "test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it[sums]"
 
 
-def _kind(session: Any, name: str) -> bool:
-    return type(session).__name__ == name
+def _kind(transaction: Any, name: str) -> bool:
+    return type(transaction.plan.mechanisms[0]).__name__ == name
 
 
 # The state machine.
@@ -407,32 +407,36 @@ def _kind(session: Any, name: str) -> bool:
 
 def _noise_without_confirming(plant: Plant, kind: str) -> None:
     """The noise is drawn and the cost can still be given back."""
-    plant.wrap("session.Session._confirm")(
-        lambda confirm, session: None if _kind(session, kind) else confirm(session)
+    plant.wrap("transaction.Transaction.confirm")(
+        lambda confirm, transaction: (
+            None if _kind(transaction, kind) else confirm(transaction)
+        )
     )
 
 
-@wrong("session.Session._add_noise", ROUND)
-def noise_taken_for_drawn_too_late(_: Any, session: Any, sums: Any, event: Any) -> Any:
+@wrong("transaction.Transaction.add_noise", ROUND)
+def noise_taken_for_drawn_too_late(
+    _: Any, transaction: Any, sums: Any, event: Any
+) -> Any:
     """The reservation is confirmed when the noise is there, and not before."""
     from noisegate.privacy import noise
 
     stated = gaussian_of(event)
     drawn = noise.add_noise(sums, noise_std=stated.noise_std, sampler=stated.sampler)
-    session._confirm()
+    transaction.confirm()
     return drawn
 
 
 def _noise_of(plant: Plant, wrong: Any) -> None:
     """Plants another event for the noise of each query; None for none at all."""
 
-    @plant.wrap("session.Session._add_noise")
-    def _(noisy: Any, session: Any, sums: Any, event: Any) -> Any:
-        changed = wrong(session, event)
+    @plant.wrap("transaction.Transaction.add_noise")
+    def _(noisy: Any, transaction: Any, sums: Any, event: Any) -> Any:
+        changed = wrong(transaction, event)
         if changed is None:
-            session._confirm()
+            transaction.confirm()
             return sums
-        return noisy(session, sums, changed)
+        return noisy(transaction, sums, changed)
 
 
 def _exact(plant: Plant, *names: str) -> None:
@@ -443,8 +447,8 @@ def _exact(plant: Plant, *names: str) -> None:
 def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
     """The noise of gradients is multiplied with the clipping norm once more."""
 
-    def wrong(session: Any, event: Any) -> Any:
-        queries = [getattr(one, "query", None) for one in session.plan.mechanisms]
+    def wrong(transaction: Any, event: Any) -> Any:
+        queries = [getattr(one, "query", None) for one in transaction.plan.mechanisms]
         (norm,) = [getattr(one, "clip_norm", None) for one in queries[-1:]]
         if norm is None:
             return event
@@ -488,12 +492,12 @@ def independence_probe_skipped(
 def resumed_run_gives_back(plant: Plant) -> None:
     """A resumed run that fails gives back what the run before it had spent."""
     plant.rewrite(
-        "gradients_query.StepSession._reserve",
+        "transaction.Transaction._reserve_resumed_steps",
         "self._advance_to(State.CONFIRMED)",
         "None",
     )
 
-    @plant.wrap("session.Reservation.void")
+    @plant.wrap("transaction.Reservation.void")
     def _(void: Any, reservation: Any, error: Any) -> None:
         reservation._resumed_id = None
         reservation.ledger.void = lambda number, reason: reservation.ledger.commit(

@@ -14,7 +14,7 @@ import numpy as np
 from tests.planted.patches import Plant, bug, find, table, wrong
 
 from noisegate.privacy import accounting
-from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.events import gaussian_of, replace_gaussian
 from noisegate.privacy.grid import UNITS
 
 # Maps, and the blocks in which they run.
@@ -130,13 +130,13 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
 
 
 @wrong(
-    "shards.ShardSession._exact_vector",
+    "shards.ShardVectors._exact_vector",
     "test_a_public_schedule_says_who_learns_whoever_is_asked",
 )
-def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
+def learning_when_asked(right: Any, vectors: Any, records: Any, asked: Any) -> Any:
     """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
-    found = right(session, records, sample)
-    session._train_shards(records, sample)
+    found = right(vectors, records, asked)
+    vectors._train_shards(records, asked)
     return found
 
 
@@ -153,19 +153,21 @@ def image_by_image(right: Any, query: Any, step: Any) -> Any:
 def cheaper_where_teachers_agree(plant: Plant) -> None:
     """The certificate tells less where the exact answers agree, as the programs of DataLens and G-PATE print it."""
 
-    @plant.wrap("shards.ShardSession._exact_vector")
-    def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
-        found = right(session, records, sample)
-        session.agreement = float(np.linalg.norm(found)) / (
-            steps_of(session.plan).query.shards * UNITS
-        )
+    agreements = [0.0]
+
+    @plant.wrap("shards.ShardVectors._exact_vector")
+    def _(right: Any, vectors: Any, records: Any, asked: Any) -> Any:
+        found = right(vectors, records, asked)
+        norm = float(np.linalg.norm(found))
+        agreements[0] = norm / (vectors.query.shards * UNITS)
         return found
 
-    @plant.wrap("session.Session._certify")
-    def _(right: Any, session: Any, hashes: Any) -> Any:
-        found, louder = right(session, hashes), 1 + session.agreement
+    @plant.wrap("transaction.Transaction.certify")
+    def _(right: Any, transaction: Any, hashes: Any) -> Any:
+        found, louder = right(transaction, hashes), 1 + agreements[0]
         events = tuple(
-            replace(event, noise_std=event.noise_std * louder) for event in found.events
+            replace_gaussian(event, noise_std=gaussian_of(event).noise_std * louder)
+            for event in found.events
         )
         return replace(
             found,
@@ -255,17 +257,20 @@ def the_cheapest_silo_counts(
     )
 
 
-@wrong(
-    "session.Session._add_noise",
-    "test_the_sum_has_one_noise_and_more_for_those_who_collude",
-)
-def a_share_of_the_noise_left_out(
-    right: Any, session: Any, sums: Any, event: Any
-) -> Any:
+@bug("test_the_sum_has_one_noise_and_more_for_those_who_collude")
+def a_share_of_the_noise_left_out(plant: Plant) -> None:
     """The first silo adds no noise, as if the others' were enough."""
-    noisy = right(session, sums, event)
-    masking = getattr(session, "_masking", None)
-    return sums if masking is not None and masking.silo == "north" else noisy
+    silos = []
+
+    @plant.wrap("silo_session.MaskedShares.answer")
+    def _(right: Any, shares: Any, *given: Any) -> Any:
+        silos.append(shares._masking.silo)
+        return right(shares, *given)
+
+    @plant.wrap("transaction.Transaction.add_noise")
+    def _(right: Any, transaction: Any, sums: Any, event: Any) -> Any:
+        noisy = right(transaction, sums, event)
+        return sums if silos[-1:] == ["north"] else noisy
 
 
 table("""

@@ -12,7 +12,8 @@ from tests.shared.stated import ledger_of
 
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.sessions.gradients import GradientSession, StepSession
+from noisegate.gate.sessions.gradients import GradientVectors
+from noisegate.gate.sessions.shards import BatchVectors, ShardVectors
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
@@ -72,8 +73,8 @@ def ledger(tmp_path, request):
 def exactly(monkeypatch):
     """Steps hand out their integers, without noise and in grid units."""
     monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    for session in (StepSession, GradientSession):
-        monkeypatch.setattr(session, "_unpacked", lambda self, noisy: noisy)
+    for vectors in (GradientVectors, BatchVectors, ShardVectors):
+        monkeypatch.setattr(vectors, "unpacked", lambda self, noisy: noisy)
 
 
 @pytest.fixture

@@ -314,7 +314,7 @@ def test_a_map_that_is_unusable_is_named_before_anything_is_spent(
 ):
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
     monkeypatch.setattr(
-        session._access.source,
+        session.hand_over().source,
         "batch_readers",
         lambda: pytest.fail("records were read"),
     )

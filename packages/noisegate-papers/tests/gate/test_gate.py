@@ -14,7 +14,7 @@ from noisegate.errors import (
     LedgerWarning,
     OptionError,
 )
-from noisegate.gate import session as door
+from noisegate.gate import transaction as door
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Kind, Ledger

@@ -11,7 +11,7 @@ from tests.shared.stated import ledger_of
 
 from noisegate import Budget, Gate
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.sessions.gradients import GradientVectors
 from noisegate.privacy.gradient_plan import steps_of
 from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
@@ -191,13 +191,13 @@ def test_the_gradient_is_the_noisy_mean_and_that_of_public_references():
 def test_every_sum_has_its_noise(monkeypatch):
     """The same samples of the same records, twice: what leaves the gate differs by noise of the planned size."""
     seen = []
-    taken = GradientSession._unpacked
+    taken = GradientVectors.unpacked
     monkeypatch.setattr(
         "noisegate.gate.samples.poisson_sample", lambda records, rate, _: np.arange(20)
     )
     monkeypatch.setattr(
-        GradientSession,
-        "_unpacked",
+        GradientVectors,
+        "unpacked",
         lambda self, sums: seen.append(sums) or taken(self, sums),
     )
     method = tiny(steps=1, hidden=(16,))

@@ -115,7 +115,7 @@ def stepped(made, data, rows=None):
         else planned(options, gate.budget)
     )
     with gate.gradients(plan, loss, method="t", public={}, microbatch=rows) as session:
-        return session.step(start), session._gradients.execution
+        return session.step(start), session._steps.vectors._gradients.execution
 
 
 @pytest.mark.parametrize("kind", list(LOSSES))
@@ -194,7 +194,7 @@ def check_all_blocks():
     """Whatever this process's kernels do, in blocks of whatever size: a sum is the sum of its records."""
     samples.poisson_sample = lambda records, rate, _: np.arange(records)
     noise.add_noise = lambda sums, **_: sums
-    gradients.GradientSession._unpacked = lambda self, sums: sums
+    gradients.GradientVectors.unpacked = lambda self, sums: sums
     data = frame(33)
     for kind, made in list(LOSSES.items())[:2]:
         for rows in (14, 8):

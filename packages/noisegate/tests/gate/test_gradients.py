@@ -276,7 +276,7 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(
 ):
     session = opened(options={"ledger": ledger, "dataset": "clinic"})
     monkeypatch.setattr(
-        session._access.source,
+        session.hand_over().source,
         "batch_readers",
         lambda: (_ for _ in ()).throw(DataError("unreadable")),
     )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import torch
-from tests.shared.stated import kinds, ledger_of, step_query
+from tests.shared.stated import kinds, ledger_of, step_query, summed
 
 from noisegate import Gate, Schema, fit
 from noisegate.errors import (
@@ -24,8 +24,8 @@ from noisegate.errors import (
     installed,
 )
 from noisegate.gate.discovery.schema_gate import SchemaGate
-from noisegate.gate.session import State
 from noisegate.gate.sessions import marginals
+from noisegate.gate.transaction import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import plan_steps
@@ -262,9 +262,11 @@ def test_no_state_but_the_asking_ones_reaches_the_noise(kind, monkeypatch):
     )
     for state in (PLANNED, CLOSED, RELEASED, VOID):
         session, *_ = getattr(Kinds(), kind)()
-        session.state = state
+        session._transaction.state = state
         with pytest.raises(OptionError):
-            session._add_noise(np.zeros(1, dtype=np.int64), None)
+            session._transaction.add_noise(
+                np.zeros(1, dtype=np.int64), summed(sensitivity=1, noise_std=16.0)
+            )
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -328,7 +330,12 @@ def test_a_forked_child_hands_out_no_second_release(ledger):
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_what_answers_once_cannot_be_copied(again):
     session, *_ = Kinds().sums()
-    for single in (session, session._access.reservation, Kinds().gate()):
+    for single in (
+        session,
+        session._transaction,
+        session.hand_over().reservation,
+        Kinds().gate(),
+    ):
         with pytest.raises(OptionError, match="cannot be copied or pickled"):
             again(single)
 

@@ -86,12 +86,12 @@ def fixed(monkeypatch, records, seed=1):
         return other
 
     monkeypatch.setattr(
-        shards.ShardSession, "_start_shards", begin(shards.ShardSession._start_shards)
+        shards.ShardVectors, "_start_shards", begin(shards.ShardVectors._start_shards)
     )
     monkeypatch.setattr(
-        shards.ShardSession,
-        "_sample",
-        lambda self, records, number: np.arange(steps_of(self.plan).query.shards),
+        shards.ShardVectors,
+        "_asked_shards",
+        lambda self: np.arange(self.query.shards),
         raising=True,
     )
 
@@ -119,7 +119,10 @@ def test_a_public_schedule_says_who_learns_whoever_is_asked():
     with opened(Means(learning=3, warm_up=2), shards=10) as session:
         for _ in range(4):
             session.step(AT)
-        assert session._states[1]["times"].tolist() == [4.0, 4.0] + [3.0] * 8
+        assert (
+            session._steps.vectors._states[1]["times"].tolist()
+            == [4.0, 4.0] + [3.0] * 8
+        )
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -192,7 +195,9 @@ def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
         session = opened(data=data, shards=70)
         session.step(AT)
         found.append(
-            session._clipped_answers(session._held_records.all_records(), np.arange(70))
+            session._steps.vectors._clipped_answers(
+                session._steps.held_records.all_records(), np.arange(70)
+            )
         )
     assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
 
@@ -221,7 +226,7 @@ def test_each_round_sees_other_records():
     with opened(Means(records=1, rounds=9)) as session:
         session.step(AT)
         places = (
-            session._states[0]["mean"][:, 0] * 199
+            session._steps.vectors._states[0]["mean"][:, 0] * 199
         )  # whole, where a shard saw one record again and again
     assert (places - places.round()).abs().max() > 0.01
 
@@ -265,7 +270,7 @@ def test_a_teacher_cannot_branch_on_what_it_sees():
 
 
 def test_a_session_that_mixes_shards_is_refused(monkeypatch):
-    right = shards.ShardSession._map_over_shards
+    right = shards.ShardVectors._map_over_shards
 
     def mixed(session, function, *given, dims=0):
         found = right(session, function, *given, dims=dims)
@@ -275,7 +280,7 @@ def test_a_session_that_mixes_shards_is_refused(monkeypatch):
             else found
         )
 
-    monkeypatch.setattr(shards.ShardSession, "_map_over_shards", mixed)
+    monkeypatch.setattr(shards.ShardVectors, "_map_over_shards", mixed)
     with pytest.raises(OptionError, match="another shard has other records"):
         opened().step(AT)
 

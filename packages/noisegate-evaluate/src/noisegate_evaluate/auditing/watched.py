@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,8 @@ from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.samples import Records
-from noisegate.gate.session import Access
-from noisegate.gate.sessions.gradients import StepSession
-from noisegate.gate.sessions.shards import SampleVector, ShardSession, Teacher
+from noisegate.gate.session import Session, open_steps
+from noisegate.gate.sessions.shards import SampleVector, ShardVectors, Teacher
 from noisegate.gate.sums import (
     Engine,
     LocalEngine,
@@ -157,7 +156,8 @@ class WatchedGate(Gate):
         access = self._grant_access(
             plan, ShardQuery, options["method"], options["public"]
         )
-        return _WatchedShards(access, teacher, self._watch, device=device)
+        vectors = _WatchedShards(plan, teacher, self._watch, device=device)
+        return open_steps(access, vectors)
 
     def marginals(
         self, plan: Plan, bins: Sequence[NumericBins], **options: Any
@@ -194,11 +194,11 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
 
 
 def _watched(
-    session: StepSession,
+    session: Session,
     plan: Plan,
     vectors: Callable[[Mapping[str, Any]], Vectors],
     watch: Watch,
-) -> StepSession:
+) -> Session:
     """Returns a session whose steps tell their answers with the vectors of samples at the same parameters."""
     step = session.step
 
@@ -214,30 +214,30 @@ def _watched(
     return session
 
 
-class _WatchedShards(ShardSession):
-    """A session that tells each step's answer, beside the exact sums of other sets of records in the same shards."""
+class _WatchedShards(ShardVectors):
+    """Vectors of shards that tell each step's answer, beside the exact sums of other records in the same shards."""
 
     def __init__(
-        self, access: Access, teacher: Teacher, watch: Watch, **options: Any
+        self, plan: Plan, teacher: Teacher, watch: Watch, *, device: str
     ) -> None:
-        super().__init__(access, teacher, **options)
-        self._watch, self._shadows, self._sums = (
-            watch,
-            list[tuple[ShardSession, Any]](),
-            np.zeros(0),
-        )
-        self._make = partial(ShardSession, access, teacher, **options)
+        query = cast("ShardQuery", steps_of(plan).query)
+        super().__init__(query, teacher, device=device)
+        self._plan = plan
+        self._watch = watch
+        self._shadows: list[tuple[ShardVectors, Any]] = []
+        self._sums = np.zeros(0)
+        self._make = partial(ShardVectors, query, teacher, device=device)
 
-    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a step of the session, and tells it with the exact sums of each part."""
-        noisy, steps = super().step(parameters), steps_of(self.plan)
-        std = steps.noise_std_natural
+    def unpacked(self, noisy: Any) -> dict[str, Any]:
+        """Returns the arrays of a step, and tells them with the exact sums of each part."""
+        arrays = super().unpacked(noisy)
+        std = steps_of(self._plan).noise_std_natural
         self._watch.on_sum(
-            self.plan,
-            _flat(noisy, self.plan) / std,
-            self._sums / steps.query.scale / std,
+            self._plan,
+            _flat(arrays, self._plan) / std,
+            self._sums / self.query.scale / std,
         )
-        return noisy
+        return arrays
 
     def _split_and_warm_up(self, records: Any, words: Any, seed: int) -> None:
         super()._split_and_warm_up(records, words, seed)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
-    from noisegate.gate.sessions.gradients import StepSession
+    from noisegate.gate.session import Session
     from noisegate.gate.sessions.shards import SampleVector
     from noisegate_papers.training.teachers import TransportTraining
 
@@ -97,7 +97,7 @@ class DPSinkhorn(GuidedMethod):
         *,
         journal: Path | None,
         **options: Any,
-    ) -> StepSession:
+    ) -> Session:
         """Returns a session of vectors of whole samples."""
         public, vector = self.public_facts(gate.schema), self._vector(gate.schema)
         return gate.batch(

@@ -1,41 +1,42 @@
 """The gate: the only thing through which a method sees private data.
 
 A `Gate` is opened on records and a budget, and answers one plan. It has one method for
-each kind of query. The method checks that the plan fits, and gives a session access to
-the records; the session pays, reads, and draws the noise (`noisegate.gate.session`)::
+each kind of query. The method checks that the plan fits, and gives a `Session` access
+to the records, which pays, reads, and draws the noise (`noisegate.gate.session`)::
 
-    open, sum    ──►  SumSession        sums of a vector of each record, in rounds
-    gradients    ──►  GradientSession   sums of clipped gradients over samples
-    batch        ──►  BatchSession      one clipped vector of each sample
-    shards       ──►  ShardSession      sums of one vector of each shard
-    marginals    ──►  MarginalSession   tables that OpenDP's AIM or MST chooses
+    open, sum    sums of a vector of each record, in rounds
+    gradients    steps: sums of clipped gradients over samples
+    batch        steps: one clipped vector of each sample
+    shards       steps: sums of one vector of each shard
+    marginals    tables that OpenDP's AIM or MST chooses
 """
 
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from noisegate.errors import OptionError
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.session import (
+from noisegate.gate.session import Session, open_steps
+from noisegate.gate.sessions.gradients import GradientVectors
+from noisegate.gate.sessions.shards import (
+    BatchVectors,
+    SampleVector,
+    ShardVectors,
+    Teacher,
+)
+from noisegate.gate.sums import Engine, LocalEngine, Progress
+from noisegate.gate.transaction import (
     Access,
     Reservation,
     SingleUse,
+    Transaction,
     check_public_record_count,
     resolve_ledger,
 )
-from noisegate.gate.sessions.gradients import GradientSession
-from noisegate.gate.sessions.shards import (
-    BatchSession,
-    SampleVector,
-    ShardSession,
-    Teacher,
-)
-from noisegate.gate.sessions.sums import SumSession
-from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
@@ -44,6 +45,7 @@ from noisegate.privacy.gradient_plan import (
     GradientQuery,
     NoisySteps,
     StepQuery,
+    steps_of,
 )
 from noisegate.privacy.marginal_plan import NoisyMarginals
 from noisegate.privacy.plan import (
@@ -249,7 +251,7 @@ class Gate(SingleUse):
         """
         check_apart(self._data, public)
 
-    def open(self, plan: Plan, *, method: str, public: Mapping[str, Any]) -> SumSession:
+    def open(self, plan: Plan, *, method: str, public: Mapping[str, Any]) -> Session:
         """Opens a session that answers the queries of a plan, in one round or several.
 
         A round is one pass over the records. Later rounds may depend on the answers to
@@ -276,8 +278,8 @@ class Gate(SingleUse):
         ]
         if adaptive_queries:
             public_facts = {**access.public, "adaptive": adaptive_queries}
-            return SumSession(replace(access, public=public_facts))
-        return SumSession(access)
+            access = replace(access, public=public_facts)
+        return Session(Transaction(access))
 
     def sum(
         self,
@@ -330,7 +332,7 @@ class Gate(SingleUse):
         device: str = "cpu",
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
-    ) -> GradientSession:
+    ) -> Session:
         """Opens a session for DP-SGD: each step returns one noisy sum of gradients.
 
         No gradient is computed here, and nothing is read or spent before the first
@@ -363,17 +365,17 @@ class Gate(SingleUse):
         Raises:
             OptionError: if the plan is of another kind or calibrated for another
                 budget, or the engine cannot answer it (`_grant_access`); or if loss,
-                microbatch or journal do not fit the plan (`GradientSession`).
+                microbatch or journal do not fit the plan.
         """
         access = self._grant_access(plan, GradientQuery, method, public, device=device)
-        return GradientSession(
-            access,
+        vectors = GradientVectors(
+            cast("GradientQuery", steps_of(plan).query),
             loss,
-            journal=journal,
             device=device,
             microbatch=microbatch,
             represent=represent,
         )
+        return open_steps(access, vectors, journal=journal)
 
     def batch(
         self,
@@ -383,7 +385,7 @@ class Gate(SingleUse):
         method: str,
         public: Mapping[str, Any],
         journal: Path | None = None,
-    ) -> BatchSession:
+    ) -> Session:
         """Opens a session whose steps return one noisy vector of a whole sample each.
 
         The vector may be any function of the sample. It is clipped as one vector, not
@@ -407,7 +409,14 @@ class Gate(SingleUse):
             OptionError: if plan or journal do not fit.
         """
         access = self._grant_access(plan, BatchQuery, method, public)
-        return BatchSession(access, vector, journal=journal)
+        query = cast("BatchQuery", steps_of(plan).query)
+        if journal is not None and query.shards > 1:
+            raise OptionError(
+                "journal: a run on shards cannot be resumed, as who is in which one is "
+                "private and kept in memory; use Poisson samples (shards=1), or leave "
+                "out the journal."
+            )
+        return open_steps(access, BatchVectors(query, vector), journal=journal)
 
     def shards(
         self,
@@ -417,7 +426,7 @@ class Gate(SingleUse):
         method: str,
         public: Mapping[str, Any],
         device: str = "cpu",
-    ) -> ShardSession:
+    ) -> Session:
         """Opens a session whose steps return noisy sums over disjoint shards.
 
         The records are split at random into shards. Each shard trains a model of its
@@ -443,7 +452,8 @@ class Gate(SingleUse):
             OptionError: if the plan does not fit.
         """
         access = self._grant_access(plan, ShardQuery, method, public)
-        return ShardSession(access, teacher, device=device)
+        query = cast("ShardQuery", steps_of(plan).query)
+        return open_steps(access, ShardVectors(query, teacher, device=device))
 
     def marginals(
         self,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-    from noisegate.gate.sessions.gradients import StepSession
+    from noisegate.gate.session import Session
     from noisegate.queries.feature_map import FeatureMap
 
 STATE_FILE = "training.safetensors"
@@ -108,7 +108,7 @@ class GradientMethod(Method):
         journal: Path | None,
         device: str = "cpu",
         microbatch: int | None = None,
-    ) -> StepSession:
+    ) -> Session:
         """Returns the session of the steps at a gate: here, gradients of `loss`.
 
         Args:
@@ -152,7 +152,7 @@ class GradientMethod(Method):
         """
         return None
 
-    def before_steps(self, gate: Gate, session: StepSession, training: Any) -> None:
+    def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
         """Asks queries that come before the steps; here, none.
 
         Args:
@@ -257,7 +257,7 @@ class GradientMethod(Method):
 
 
 def _train(
-    session: StepSession,
+    session: Session,
     training: Trainer,
     checkpoint: Checkpoint,
     step_count: int,

@@ -26,7 +26,7 @@ import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError, said
@@ -34,6 +34,7 @@ from noisegate.privacy import accounting, events
 from noisegate.privacy.events import (
     RECORD,
     Adjacency,
+    Continual,
     Event,
     Gaussian,
     Sampler,
@@ -44,9 +45,6 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, convolved_std
-
-if TYPE_CHECKING:
-    from noisegate.privacy.continual_plan import Horizon
 
 # Ranges of ε and δ of a budget; a value outside is nearly surely a mistake.
 _MIN_EPSILON = 0.01
@@ -337,6 +335,24 @@ class Mechanism(Protocol):
         """
 
 
+class Periods(Protocol):
+    """What a sum knows of the periods of a stream (`continual_plan.Horizon`)."""
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """The first column of the Toeplitz factor, in units of 1/256."""
+
+    @property
+    def band(self) -> int:
+        """For how many periods the noise of one is kept, its own among them."""
+
+    def noise_factor(self, period: int, /) -> float:
+        """Returns the noise of the release after a period, over fresh noise of one."""
+
+    def event(self, query: Query, sums: Gaussian, /) -> Continual:
+        """Returns the event that the answers of all periods together are."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisySum:
     """A sum over all records with its noise: what the gate needs to answer a query.
@@ -347,8 +363,8 @@ class NoisySum:
         noise_std: Standard deviation of the noise on each coordinate, in grid units; of
             a stream, of the fresh noise of each period.
         sampler: How the noise is drawn.
-        horizon: The periods of the stream that answers it in each period, see
-            `continual_plan`; None for a query that is answered once.
+        horizon: The periods of the stream that answers it in each; None for a query
+            that is answered once.
         period: The period after which the total of the stream is, counted from 1.
     """
 
@@ -356,7 +372,7 @@ class NoisySum:
     sensitivity: int
     noise_std: float
     sampler: Sampler
-    horizon: Horizon | None = None
+    horizon: Periods | None = None
     period: int = 1
 
     @property

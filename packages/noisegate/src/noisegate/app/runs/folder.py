@@ -44,8 +44,8 @@ from noisegate.atomic import address, check_named, close_to_others, hold_folder
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import AnswerJournal
-from noisegate.gate.session import resolve_ledger
 from noisegate.gate.sums import Engine
+from noisegate.gate.transaction import resolve_ledger
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method

@@ -26,9 +26,9 @@ from noisegate.app.silos.shared_plan import (
 )
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
-from noisegate.gate.sessions.sums import SumSession
+from noisegate.gate.session import Session
 from noisegate.gate.silos.keys import SiloKey, read_silo_key, secure_sum_to_json
-from noisegate.gate.silos.session import ShareSession
+from noisegate.gate.silos.session import open_share
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
@@ -79,9 +79,7 @@ class Round:
         # The session is closed, so nothing more can be asked; its answers are kept.
         return session.release()
 
-    def _open(
-        self, gate: Gate, round_plan: Plan, facts: Mapping[str, Any]
-    ) -> SumSession:
+    def _open(self, gate: Gate, round_plan: Plan, facts: Mapping[str, Any]) -> Session:
         """Opens a session that answers with this silo's own noise."""
         return gate.open(round_plan, method=self.run.method.name, public=facts)
 
@@ -91,7 +89,7 @@ class Round:
         round_plan: Plan,
         facts: Mapping[str, Any],
         key: SiloKey,
-    ) -> ShareSession:
+    ) -> Session:
         """Opens a session that answers with masked shares of a secure sum (G-32).
 
         Masks follow from the plan with its shared noise, so that is made first; and the
@@ -103,7 +101,7 @@ class Round:
             shared_plan, plan=facts["plan"], after=facts.get("after")
         )
         facts_of_share = {**facts, "secure_sum": secure_sum_to_json(masking.sum)}
-        return ShareSession(self._open(gate, shared_plan, facts_of_share), masking)
+        return open_share(self._open(gate, shared_plan, facts_of_share), masking)
 
     def queries(self, schema: Schema, plan: Plan) -> Mapping[str, FeatureMap]:
         """Returns the map of each query in this round, by name; none after the last.

@@ -38,14 +38,15 @@ from noisegate.gate.discovery.exact_counts import (
 from noisegate.gate.discovery.findings import Counts, Finding, OccupiedBins
 from noisegate.gate.discovery.partial import Gap
 from noisegate.gate.discovery.raw import RawTable
-from noisegate.gate.session import (
+from noisegate.gate.sums import Progress
+from noisegate.gate.transaction import (
     Access,
+    Answering,
     Reservation,
-    Session,
+    Transaction,
     check_public_record_count,
     resolve_ledger,
 )
-from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
@@ -254,7 +255,7 @@ def _noise_of_query(
     return sensitivity, std
 
 
-class SchemaGate(Session):
+class SchemaGate(Answering):
     """Private records behind a privacy budget, before there is a schema.
 
     It estimates the schema: bounds of numeric columns and levels of columns of text.
@@ -345,7 +346,7 @@ class SchemaGate(Session):
             progress=progress,
             unbooked_run=unbooked_run,
         )
-        super().__init__(access)
+        super().__init__(Transaction(access))
         events = {event.name: event for event in plan.events}
         # The looks at the numeric columns, and the levels of the columns of text; None
         # where there are no such columns.
@@ -438,13 +439,13 @@ class SchemaGate(Session):
                 its kind; nothing is spent then.
             BudgetRefusedError: if the ledger refuses.
         """
-        with self._reading_records():
+        with self._transaction.reading_records():
             first_counts = self._count_records(
                 self._edges,
                 dict.fromkeys(self._texts, HashPartition()),
-                self._access.progress,
+                self._transaction.access.progress,
             )
-            self._confirm()
+            self._transaction.confirm()
             found_columns = self._find_bounds(first_counts) | self._find_levels(
                 first_counts
             )
@@ -452,7 +453,9 @@ class SchemaGate(Session):
                 self._partial_schema, found_columns, self._headline()
             )
         doubts = {name: finding.doubt for name, finding in found_columns.items()}
-        certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
+        certificate = self._transaction.certify(
+            {SCHEMA_HASH: schema_hash(text.encode())}
+        )
         return Discovery(
             toml=text,
             certificate=certificate,
@@ -683,7 +686,7 @@ class SchemaGate(Session):
         counts = read_counts(
             self._table, self._partial_schema, edges, partitions, progress
         )
-        self._check_record_count(counts.records)
+        self._transaction.check_record_count(counts.records)
         return counts
 
     def _add_noise_to_counts(
@@ -707,7 +710,7 @@ class SchemaGate(Session):
                 f"event {event.name!r}: {vector.size} counts were planned as "
                 f"{event.coordinates}."
             )
-        noisy_vector = self._add_noise(vector * RECORD, event) / RECORD
+        noisy_vector = self._transaction.add_noise(vector * RECORD, event) / RECORD
         sizes = [len(counts) for counts in exact_counts.values()]
         columns = np.split(noisy_vector, np.cumsum(sizes)[:-1])
         return dict(zip(exact_counts, columns, strict=True))
@@ -724,7 +727,9 @@ class SchemaGate(Session):
         Returns:
             Indices of these counts, and the noisy counts in records; both (reached,).
         """
-        indices, noisy_counts = self._noisy_counts_above(counts * RECORD, event)
+        indices, noisy_counts = self._transaction.noisy_counts_above(
+            counts * RECORD, event
+        )
         return indices, noisy_counts / RECORD
 
 

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import CalibrationError, DataError, MissingExtraError, OptionError
-from noisegate.gate.session import Access, Session
 from noisegate.gate.sums import Progress
+from noisegate.gate.transaction import Access, Answering, Transaction
 from noisegate.privacy.marginal_plan import (
     MOST_RECORDS,
     NoisyMarginals,
@@ -59,7 +59,7 @@ def check_extra() -> None:
         )
 
 
-class MarginalSession(Session):
+class MarginalSession(Answering):
     """Answers one plan of marginals, by OpenDP; `Gate.marginals` uses it.
 
     Args:
@@ -84,7 +84,7 @@ class MarginalSession(Session):
                 f"schema give {sizes}."
             )
         check_extra()
-        super().__init__(access)
+        super().__init__(Transaction(access))
         self._marginals = marginals
         self._bins = bins
 
@@ -100,17 +100,19 @@ class MarginalSession(Session):
             DataError: if the data does not fit the schema, or OpenDP stops.
             BudgetRefusedError: if the ledger refuses.
         """
-        with self._reading_records():
-            cells = _read_cells(self._access.source, self._bins, self._access.progress)
-            self._check_record_count(cells.shape[1])
+        transaction = self._transaction
+        access = transaction.access
+        with transaction.reading_records():
+            cells = _read_cells(access.source, self._bins, access.progress)
+            transaction.check_record_count(cells.shape[1])
             frame = _lazy_frame(cells, self._marginals)
             distance = neighbour_distance(self.plan.budget)
             measure = _build_measurement(self._marginals, distance)
             # OpenDP draws noise while it runs. So whatever can fail before is done
             # first, and the reservation is confirmed just before OpenDP runs.
-            self._confirm()
+            transaction.confirm()
             values, stds = _run_measurement(measure, frame, self._marginals.name)
-        return self._release(values, stds)
+        return transaction.release(values, stds)
 
 
 def _read_cells(
