@@ -22,8 +22,8 @@ ROOMS = {
 MODULES = {
     "noisegate": "__main__ errors testing app.demo app.drafts.init app.signature "
     "app.start.guided app.start.questions gate.discovery.schema_gate gate.execution "
-    "gate.gate gate.journal gate.samples gate.session gate.sums gate.silos.keys "
-    "methods.embedding methods.registry models.folder models.linked.model "
+    "gate.gate gate.journal gate.samples gate.session gate.steps gate.sums "
+    "gate.silos.keys gate.transaction methods.embedding methods.registry models.folder models.linked.model "
     "models.record_model models.synthesizer models.within_cell privacy.grid "
     "privacy.gradient_grid schema.arrow_types schema.linked.schema schema.schema "
     "sources.families sources.linked sources.sources sources.tables.tables",
@@ -36,7 +36,7 @@ MODULES = {
 CORE = {
     "privacy.noise": "import opendp.mod\n",
     "gate.sessions.marginals": "import opendp.extras.mbi\n",
-    "gate.session": "from noisegate.privacy import noise\n",
+    "gate.transaction": "from noisegate.privacy import noise\n",
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import psycopg\nimport sqlite3\n",
@@ -154,7 +154,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ),
         (
             "noisegate_papers.methods.mean_embeddings",
-            "from noisegate.gate import session",
+            "from noisegate.gate import transaction",
             "The papers read no records",
         ),
         (

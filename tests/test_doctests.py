@@ -43,12 +43,12 @@ EXTENSION_POINTS = {
     "noisegate.methods.method": "Method",
     "noisegate.methods.registry": "make_for",
     "noisegate.privacy.accounting": "epsilon mu_for",
-    "noisegate.privacy.events": "Sampler GaussianEvent SampledGaussianEvent BatchGaussianEvent "
-    "ThresholdedGaussianEvent ZeroConcentratedEvent",
-    "noisegate.privacy.shard_plan": "BatchPlan",
-    "noisegate.privacy.gradient_plan": "GradientPlan",
+    "noisegate.privacy.events": "Sampler Gaussian Sampled Batched "
+    "Thresholded ZeroConcentrated",
+    "noisegate.privacy.shard_plan": "BatchQuery",
+    "noisegate.privacy.gradient_plan": "GradientQuery",
     "noisegate.privacy.grid": "GridBound Grid",
-    "noisegate.privacy.plan": "Query Plan",
+    "noisegate.privacy.plan": "Query Plan plan_sums",
     "noisegate.records": "Rows Images",
     "noisegate.registry": "Registry",
     "noisegate.schema.kinds.bounded": "BoundedColumn NumberColumn RealColumn",

@@ -10,7 +10,7 @@ from tests.shared import cli_room
 import noisegate
 from noisegate.app.runs.folder import RunFolder
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.session import Session
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
 from noisegate.schema import Categorical, Integer, Schema
@@ -147,7 +147,7 @@ def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
 
 
 def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
-    ctrl_c(GradientSession, "step", 3)
+    ctrl_c(Session, "step", 3)
     with pytest.raises(KeyboardInterrupt) as stopped:
         made(desk, **LLM)
     (folder,) = kept(desk)

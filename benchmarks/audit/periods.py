@@ -18,7 +18,7 @@ from noisegate.gate.streams.state import StreamState
 from noisegate.privacy import accounting
 from noisegate.privacy import continual_plan as plans
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import ContinualGaussianEvent, GaussianEvent
+from noisegate.privacy.events import Continual, gaussian_of
 from noisegate.privacy.silos import PERIOD_PREFIX, Stream
 from noisegate.schema import Categorical, Schema
 from noisegate_evaluate.auditing.measure import Seen
@@ -51,7 +51,7 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
             event = next(
                 event for event in release.certificate.events if event.name == name
             )
-            assert isinstance(event, ContinualGaussianEvent)
+            assert isinstance(event, Continual)
             late = np.subtract.outer(range(PERIODS), range(PERIODS))
             factor = np.where(
                 late >= 0, np.array(event.weights)[late.clip(0)] / 256, 0
@@ -66,14 +66,8 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
                 np.stack([factor @ world[name] / fresh for world in exact]),
             )
         seen.append(one)
-    events = [
-        GaussianEvent(**{name: getattr(event, name) for name in _PLAIN})
-        for event in release.certificate.events
-    ]
+    events = [gaussian_of(event) for event in release.certificate.events]
     return seen, replace(release.certificate, events=tuple(events))
-
-
-_PLAIN = ("name", "sensitivity", "noise_std", "coordinates", "sampler")
 
 
 @contextmanager

@@ -27,10 +27,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate.gate.sessions.sums import SumSession
+from noisegate.gate.session import Session
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentrated
 from noisegate.sources import linked as linked
 from noisegate_evaluate.auditing.measure import Seen
 
@@ -77,18 +77,18 @@ def detached_noise() -> Iterator[None]:
 @contextmanager
 def _changed_release(change: Callable[[Any, int], Any]) -> Iterator[None]:
     """Lets every released array pass through `change`, with the private number of records."""
-    right = SumSession.release
+    right = Session.release
 
     def release(self: Any) -> Any:
         found, records = (
             right(self),
-            sum(len(batch) for batch in self._access.source.batches()),
+            sum(len(batch) for batch in self.hand_over().source.batches()),
         )
         for name in found.values:
             found.values[name] = change(found.values[name], records)
         return found
 
-    with patch.object(SumSession, "release", release):
+    with patch.object(Session, "release", release):
         yield
 
 
@@ -172,7 +172,7 @@ def choices(
         gain = epsilon * score(worlds[world]) / (2 * sensitivity(RECORDS))
         first = random.uniform() < 1 / (1 + math.exp(-min(gain, 700.0)))
         seen.append(Seen(world=world, form=str(first), score=1.0 if first else -1.0))
-    event = ZeroConcentratedEvent(
+    event = ZeroConcentrated(
         name="choice", rho=epsilon**2 / 8, mechanism="exponential mechanism"
     )
     delta = 1e-6

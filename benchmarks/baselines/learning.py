@@ -37,9 +37,10 @@ from simulated_digits import simulated_digits
 import noisegate
 from noisegate import Gate, Schema
 from noisegate.app.demo import write_survey
-from noisegate.gate.sessions.gradients import StepSession
+from noisegate.gate.transaction import Transaction
 from noisegate.methods.registry import make_for
 from noisegate.models.record_model import RecordModel
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.schema import pixel_schema
 from noisegate.schema.decode import decode
 from noisegate.sources.frames import read_table
@@ -104,9 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def noiseless() -> Iterator[None]:
     """Leaves out the noise of every step in this process: for experiments, whose outcome is not private."""
     with patch.object(
-        StepSession,
-        "_add_noise",
-        lambda session, sums, event: (session._confirm(), sums)[1],
+        Transaction,
+        "add_noise",
+        lambda transaction, sums, event: (transaction.confirm(), sums)[1],
     ):
         yield
 
@@ -120,15 +121,18 @@ def trained(
     )
     plan = method.plan(gate.schema, gate.budget)
     training = method.training(
-        gate.schema, plan, plan.plan.sampling_probability * len(loaded.train), "cpu"
+        gate.schema,
+        plan,
+        steps_of(plan).query.sampling_probability * len(loaded.train),
+        "cpu",
     )
     session = method.session(gate, plan, journal=None, device="cpu")
     gan = method.gan(gate.schema)
     weights = np.asarray(gan.label_weights(gate.schema) or (1.0,))
     with noiseless(), session:
-        for step in range(1, plan.plan.steps + 1):
+        for step in range(1, steps_of(plan).query.steps + 1):
             training.step(session.step(training.parameters()))
-            if step % every == 0 or step == plan.plan.steps:
+            if step % every == 0 or step == steps_of(plan).query.steps:
                 generator = gan.generator(gate.schema)
                 generator.load_state_dict(training.result())
                 yield (

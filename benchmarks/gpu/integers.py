@@ -31,7 +31,7 @@ from noisegate.gate.per_example.gradients import (
     gradient_source,
     label_loss,
 )
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery
 from noisegate.schema import EncodedTable, pixel_schema
 
 SIDE, CLASSES, IMAGES = 12, 4, 40
@@ -90,7 +90,7 @@ def source_on(
     """Returns gradients on a device in blocks that the probe has chosen there, their parameters, and their length."""
     loss, start = made
     shapes = {name: tuple(value.shape) for name, value in start.items()}
-    plan = GradientPlan(
+    plan = GradientQuery(
         name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, parameters=shapes
     )
     source, parameters = (
@@ -130,7 +130,7 @@ def checks(device: str) -> dict[str, Any]:
     turned = integers(
         device, network(), np.random.default_rng(2).permutation(IMAGES).tolist()
     )
-    units = GradientPlan(
+    units = GradientQuery(
         name="g",
         steps=1,
         sampling_probability=0.5,

@@ -28,7 +28,7 @@ import noisegate
 from noisegate import Budget, Pairwise, UserError
 from noisegate.answers.estimates import Spread
 from noisegate.answers.questions.question import parse_question
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 
 MOMENTS = 0.43  # as --for-inference has it
 FIT = {"steps": 300}
@@ -152,12 +152,7 @@ def _release(
 def noise_of_one(epsilon: float) -> float:
     """Returns the noise of a sum that has the whole budget, over its sensitivity."""
     query = Query(name="one", dim=1, columns=1, norm=1.0, share=1.0)
-    return (
-        Plan(queries=(query,))
-        .calibrate(Budget(epsilon=epsilon))
-        .events[0]
-        .noise_multiplier
-    )
+    return plan_sums(Budget(epsilon=epsilon), (query,)).events[0].noise_multiplier
 
 
 class best_widths:  # noqa: N801

@@ -154,7 +154,7 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
 
     from noisegate import Gate
     from noisegate.gate.sums import LocalEngine
-    from noisegate.privacy.plan import Plan, Query
+    from noisegate.privacy.plan import Query, plan_sums
     from noisegate.queries.binning import NumericBins
     from noisegate.queries.contingency import Contingency
 
@@ -179,7 +179,7 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
         share=1.0,
         nonnegative=features.nonnegative,
     )
-    plan = Plan(queries=(question,)).calibrate(gate.budget)
+    plan = plan_sums(gate.budget, (question,))
     gate.sum(plan, {"pairs": features}, method="benchmark", public={})
     return {
         "tables": len(tables),

@@ -25,7 +25,7 @@ from noisegate.gate.per_example.gradients import (
     gradient_source,
     module_loss,
 )
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery
 
 BLOCK = 64
 WAYS = {
@@ -68,7 +68,7 @@ def _seconds(name: str, rounds: int) -> dict[str, float]:
     )
     parameters = {name: value.detach() for name, value in module.named_parameters()}
     shapes = {name: tuple(value.shape) for name, value in parameters.items()}
-    plan = GradientPlan(
+    plan = GradientQuery(
         name="g", steps=1, sampling_probability=1.0, clip_norm=NORM, parameters=shapes
     )
     images, labels = (part[:BLOCK] for part in records())

@@ -58,7 +58,7 @@ def _ours(model: str) -> Step:
 
     from noisegate import Gate
     from noisegate.gate.per_example.gradients import module_loss
-    from noisegate.privacy.gradient_plan import GradientPlan
+    from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
     from noisegate.schema import Categorical, Continuous, Schema
 
     images, labels = models.records()
@@ -92,7 +92,7 @@ def _ours(model: str) -> Step:
                 run(image[None]), code[:1]
             ),
         )
-    plan = GradientPlan(
+    plan = GradientQuery(
         name="g",
         steps=STEPS,
         sampling_probability=RATE,
@@ -101,7 +101,7 @@ def _ours(model: str) -> Step:
         factored=factored,
     )
     session = gate.gradients(
-        plan.calibrate(gate.budget), loss, method="speed", public={}
+        plan_steps(gate.budget, plan), loss, method="speed", public={}
     ).__enter__()
 
     def step() -> None:

@@ -12,7 +12,7 @@ from table import COLUMNS, SCHEMA
 from noisegate import Budget, Gate
 from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.schema import EncodedTable
 from noisegate_images.queries.fourier import RandomFourier, draw
 
@@ -74,7 +74,7 @@ def gate_sum(path: Path, threads: int) -> Callable[[], Sums]:
             norm=feature_map.norm,
             share=1.0,
         )
-        plan = Plan(queries=(question,)).calibrate(Budget(epsilon=1.0))
+        plan = plan_sums(Budget(epsilon=1.0), (question,))
         return (
             gate.sum(plan, {"fourier": feature_map}, method="benchmark", public={})
             .values["fourier"]

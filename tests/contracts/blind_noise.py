@@ -129,7 +129,7 @@ def use(monkeypatch, blind):
     monkeypatch.setattr(
         noise, "noisy_counts_above", lambda counts, **_: (nothing, nothing)
     )
-    monkeypatch.setattr(marginals, "_build_measurement", lambda plan: plan)
+    monkeypatch.setattr(marginals, "_build_measurement", lambda asked, distance: asked)
     monkeypatch.setattr(marginals, "_run_measurement", blind.marginals)
     monkeypatch.setattr(
         "noisegate.progress.EVERY", 0.0

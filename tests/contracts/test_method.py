@@ -14,7 +14,7 @@ from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.gradient import STATE_FILE, GradientMethod
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, steps_of
 from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, EncodedTable, Schema
 from noisegate.schema.decode import decode
@@ -107,11 +107,8 @@ def everyone_at_once(name, folder):
     method, schema, budget = example(
         name, schema=None, settings=settings, folder=folder
     )
-    return (
-        (method, schema)
-        if isinstance(method.plan(schema, budget).plan, GradientPlan)
-        else None
-    )
+    query = steps_of(method.plan(schema, budget)).query
+    return (method, schema) if isinstance(query, GradientQuery) else None
 
 
 def sums_of(method, schema, records):

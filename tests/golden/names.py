@@ -60,7 +60,7 @@ def settings_from_json(name: str, settings: dict[str, Any]) -> Any:
 NOISE_SEAM = "noisegate.privacy.noise.add_noise"
 """The one function behind which Gaussian noise is drawn: sums in grid units and keywords in, noisy sums out."""
 
-WORDS_SEAM = "noisegate.gate.sessions.shards.ShardSession._start_shards"
+WORDS_SEAM = "noisegate.gate.sessions.shards.ShardVectors._start_shards"
 """Where records are split into shards: the session, a word for each record and the seed of draws within shards in."""
 
 RENAMED: dict[str, str] = {}

@@ -327,7 +327,7 @@ def measure() -> dict[str, Any]:
         "settings of joint's own": own_settings(),
         "megabytes of the base install": round(base_install()),
         "calibrations in one fit": max(
-            n for (_, name), n in counts.items() if name == "Plan.calibrate"
+            n for (_, name), n in counts.items() if name == "plan_sums"
         ),
         "drawings of a map's frequencies in one fit": max(drawn),
         "public names with more than one home": len(homes()),

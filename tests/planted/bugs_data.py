@@ -396,6 +396,6 @@ means-over-the-records-that-there-are: The noisy sum of a class is divided by th
         read in gate._source.batches()) + 1e-9
 means-bought-before-the-loss-is-tried: Whether gradients can be taken at all is found out when the means are paid for.
     by test_a_loss_that_the_gate_refuses_costs_nothing
-    wrap gradients_query.StepSession.prepare_steps: lambda prepare, session, parameters: prepare(session, parameters) if
+    wrap session.Session.prepare_steps: lambda prepare, session, parameters: prepare(session, parameters) if
         session._values else None
 """)

@@ -57,10 +57,12 @@ DISCOVERED, UNITS = (
 def _of_the_number(plant: Plant, tell: Callable[[int], Any]) -> None:
     """Tells the private number of records of every pass."""
 
-    @plant.wrap("session.Session._check_record_count")
-    def _(right: Any, session: Any, seen: int, link: Any = None) -> Any:
+    @plant.wrap("transaction.Transaction.check_record_count")
+    def _(
+        right: Any, transaction: Any, seen: int, link: Any = None, **options: Any
+    ) -> Any:
         tell(seen)
-        return right(session, seen, link)
+        return right(transaction, seen, link, **options)
 
 
 @bug(
@@ -114,7 +116,7 @@ def _of_answers(plant: Plant, changed: Callable[[Any, int], Any]) -> None:
     numbers: list[int] = []
     _of_the_number(plant, numbers.append)
 
-    @plant.wrap("session.Session._release")
+    @plant.wrap("transaction.Transaction.release")
     def _(right: Any, session: Any, values: Any, stds: Any) -> Any:
         return right(
             session,
@@ -134,9 +136,10 @@ def divisor_of_the_sample(plant: Plant) -> None:
         numbers.append(max(len(found), 1))
         return found
 
-    plant.wrap("gradients_query.StepSession._unpacked")(
-        lambda right, session, noisy: {
-            name: value / numbers[-1] for name, value in right(session, noisy).items()
+    plant.wrap("steps.Steps.take")(
+        lambda right, steps, parameters: {
+            name: value / numbers[-1]
+            for name, value in right(steps, parameters).items()
         }
     )
 
@@ -205,7 +208,7 @@ any-rho-passes: Tables with less noise than their ρ allows are believed to have
 any-sum-taken-for-trained: Any release may have another size than was paid for, if the certificate says that it was
         trained.
     by test_shapes_of_what_was_trained_excuse_no_sum_over_all_records
-    rewrite folder: isinstance(any_events.get(any_name), SampledGaussianEvent) => any_name in any_events
+    rewrite folder: isinstance(any_events.get(any_name), StepEvent) => any_name in any_events
 an-audit-that-takes-rates-as-they-are-found: How often an attacker was right is taken for how often it is right.
     by test_limits_of_a_rate_are_exact
     wrap audit_bounds.rate_limits: lambda _, found, trials, chance: (found / trials, found / trials)

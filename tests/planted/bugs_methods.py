@@ -35,7 +35,7 @@ def _exact_sums(plant: Plant) -> dict[str, Any]:
 
 def _answered_exactly(plant: Plant) -> None:
     exact = _exact_sums(plant)
-    plant.wrap("sums_query.SumSession.ask")(
+    plant.wrap("session.Session.ask")(
         lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
     )
 
@@ -340,14 +340,14 @@ features-finer-than-float32-sums: Features are rounded more finely than what is 
     set votes.SCALE: 2**14
 votes-probed-in-place-of-features: The gate probes votes, which hide what a network rounds by a record's place.
     by test_what_a_network_rounds_is_probed_and_not_what_votes_hide
-    rewrite sums_query.SumSession._task: is_reviewed(type(feature_map), ENCODED) => False
+    rewrite session.Session._task: is_reviewed(type(feature_map), ENCODED) => False
 angles-probed-in-place-of-features: The gate probes random Fourier features of an encoder s vectors, which hide most
         of what it rounds by place.
     by test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide
-    rewrite sums_query.SumSession._task: is_reviewed(type(feature_map), ENCODED) => hasattr(feature_map, "candidates")
+    rewrite session.Session._task: is_reviewed(type(feature_map), ENCODED) => hasattr(feature_map, "candidates")
 strangers-encoding-is-believed: The gate probes what a stranger's map calls its encoding, and not that map.
     by test_a_strangers_map_is_probed_itself_whatever_it_calls_its_encoding
-    rewrite sums_query.SumSession._task: is_reviewed(type(feature_map), ENCODED) => hasattr(feature_map, "encoding")
+    rewrite session.Session._task: is_reviewed(type(feature_map), ENCODED) => hasattr(feature_map, "encoding")
 truncated-supremum-is-a-mean: The bound on the rows of a column is their mean.
     by test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it
     wrap column_tables.ColumnTable.squared_supremum: lambda _, table: float(np.square(table.rows,

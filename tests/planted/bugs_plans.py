@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 from tests.planted.patches import Plant, bug, table, wrong
 
+from noisegate.privacy.events import gaussian_of, replace_gaussian
 
-@wrong("plan.Plan.calibrate", "test_shares_are_relative_parts_of_mu_squared")
-def shares_not_normalised(calibrate: Any, plan: Any, budget: Any) -> Any:
+
+@wrong("plan.plan_sums", "test_shares_are_relative_parts_of_mu_squared")
+def shares_not_normalised(
+    plan_sums: Any, budget: Any, queries: Any, **options: Any
+) -> Any:
     """Each question of a plan is given the whole budget."""
-    alone = [
-        calibrate(dataclasses.replace(plan, queries=(one,)), budget)
-        for one in plan.queries
-    ]
+    alone = [plan_sums(budget, (query,), **options) for query in queries]
     return dataclasses.replace(
-        alone[0], releases=tuple(plan.releases[0] for plan in alone)
+        alone[0], mechanisms=tuple(plan.releases[0] for plan in alone)
     )
 
 
 def _not_in_the_price(plant: Plant, left_out: Callable[[Any], bool]) -> None:
-    plant.wrap("plan.CalibratedPlan.events")(
+    plant.wrap("plan.Plan.events")(
         lambda _, plan: tuple(
             release.event for release in plan.releases if not left_out(release.query)
         )
@@ -40,20 +41,30 @@ def threshold_one_record_too_low(
 ) -> Any:
     """The threshold forgets that a level of one record already has one."""
     plan = plan_discovery(*arguments, **options)
-    lower = plan.levels and dataclasses.replace(
-        plan.levels, threshold=plan.levels.threshold - plan.levels.weight
-    )
-    return dataclasses.replace(plan, levels=lower)
+    lower = [
+        dataclasses.replace(
+            counts,
+            event=dataclasses.replace(
+                counts.event, threshold=counts.event.threshold - counts.event.weight
+            ),
+        )
+        if counts.event.name == "levels"
+        else counts
+        for counts in plan.mechanisms
+    ]
+    return dataclasses.replace(plan, mechanisms=tuple(lower))
 
 
 @wrong(
-    "gradient_plan.GradientPlan.calibrate",
+    "gradient_plan.plan_steps",
     "test_questions_are_paid_from_the_same_budget",
 )
-def gradients_paid_alone(calibrate: Any, plan: Any, budget: Any) -> Any:
+def gradients_paid_alone(plan_steps: Any, budget: Any, query: Any) -> Any:
     """Steps are given the whole budget beside questions."""
-    alone = calibrate(dataclasses.replace(plan, queries=()), budget)
-    return dataclasses.replace(calibrate(plan, budget), event=alone.event)
+    alone = plan_steps(budget, dataclasses.replace(query, queries=()))
+    plan = plan_steps(budget, query)
+    steps = dataclasses.replace(plan.mechanisms[-1], event=alone.events[0])
+    return dataclasses.replace(plan, mechanisms=(*plan.releases, steps))
 
 
 # Privacy units.
@@ -78,14 +89,14 @@ forgotten-product-release: One of DP-HP's products is released and not paid for.
     unpaid: lambda question: question.name == 'product-3'
 a-plan-is-believed: Neither what a calibrated plan costs nor the sensitivities that it states are checked.
     by test_too_little_noise_is_refused test_a_sensitivity_below_that_of_the_adjacency_is_refused
-    wrap plan.CalibratedPlan.__post_init__: lambda right, plan: None
+    wrap plan.Plan.__post_init__: lambda right, plan: None
 opendp-told-of-one-record: OpenDP takes neighbours for closer than they are: one record apart, whatever the relation
         and the unit.
     by test_a_replaced_record_is_one_removed_and_one_added test_a_unit_with_several_records_moves_all_of_them
-    wrap marginal_plan.MarginalPlan.distance: lambda _, plan: 1
+    wrap marginal_plan.neighbour_distance: lambda _, budget: 1
 rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the rounding of its scores.
     by test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost
-    wrap marginal_plan.MarginalPlan.spendable_rho: lambda _, plan: plan.rho
+    wrap marginal_plan.NoisyMarginals.spendable_rho: lambda _, asked: asked.rho
 events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
     by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
@@ -97,15 +108,14 @@ schema-left-out-of-the-headline: The public page promises for the table alone wh
     wrap schema_certificate.with_discovery: lambda right, fit: fit
 second-look-not-booked: The second look at the numeric columns is not paid for.
     by test_a_plan_costs_what_was_asked_and_hardly_less
-    wrap discovery.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name
-        != "cells")
+    wrap plan.Plan.events: lambda events, plan: tuple(event for event in events(plan) if event.name != "cells")
 rate-rounded-down: Steps are paid for a sampling probability below the one that is drawn.
     by test_rates_are_rounded_up_to_what_a_word_can_realise
     rewrite gradient_plan: math.ceil(any_rate * RATES) => max(int(any_rate * RATES), 1)
 units-of-many-records-sampled: Records of one unit are sampled one by one, for which no bound is proved.
     by test_units_with_several_records_are_refused
-    wrap gradient_plan.GradientPlan.calibrate: lambda calibrate, plan, budget: calibrate(plan, budget if
-        budget.contributions is None else dataclasses.replace(budget, contributions=1))
+    wrap gradient_plan.plan_steps: lambda plan_steps, budget, query: plan_steps(budget if budget.contributions is None
+        else dataclasses.replace(budget, contributions=1), query)
 units-paid-as-records: A unit with several records is paid for like one record.
     by test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity
     wrap grid.GridBound.of_unit: lambda _, bound, contributions: bound
@@ -196,11 +206,11 @@ bounds-from-exact-counts: Bounds are found in exact counts.
         findings.find_occupied_bins(first_counts.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
-    wrap marginal_plan.MarginalPlan.spendable_rho: lambda spendable_rho, plan: 2 * spendable_rho(plan)
+    wrap marginal_plan.NoisyMarginals.spendable_rho: lambda spendable_rho, asked: 2 * spendable_rho(asked)
 opendp-not-booked: Marginals are not booked.
     by test_marginals::test_a_refusal_of_the_ledger_comes_before_the_records
-    wrap session.Session._reserve: lambda reserve, session: None if type(session).__name__ == "MarginalSession" else
-        reserve(session)
+    wrap transaction.Transaction._reserve: lambda reserve, transaction: None if type(transaction.plan.mechanisms[0]
+        ).__name__ == "NoisyMarginals" else reserve(transaction)
 keys-read-off-the-records: The cells of a column are those that occur.
     by test_every_record_becomes_its_public_cell
     wrap marginals._read_cells: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
@@ -212,7 +222,7 @@ message-of-opendp-passed-on: What OpenDP says of the records is told.
 
 
 def _is(event: Any, kind: str) -> bool:
-    return type(event).__name__ == f"{kind}Event"
+    return type(event).__name__ == kind
 
 
 def _priced(plant: Plant, wrong: Callable[[list[Any], Any], list[Any]]) -> None:
@@ -252,8 +262,8 @@ def a_replaced_record_moves_once(plant: Plant) -> None:
     def wrong(events: list[Any], adjacency: Any) -> list[Any]:
         twice = getattr(adjacency, "value", "") == "replace-one"
         return [
-            dataclasses.replace(e, noise_std=2 * e.noise_std)
-            if twice and _is(e, "SampledGaussian") and e.rate == 1
+            replace_gaussian(e, noise_std=2 * e.event.noise_std)
+            if twice and _is(e, "Sampled") and e.rate == 1
             else e
             for e in events
         ]
@@ -266,7 +276,7 @@ def zcdp_beside_samples(plant: Plant) -> None:
     """Together with samples, what is stated in zCDP is left out instead of refused."""
 
     def wrong(events: list[Any], _: Any) -> list[Any]:
-        sampled = any(_is(event, "SampledGaussian") for event in events)
+        sampled = any(_is(event, "Sampled") for event in events)
         return [
             event
             for event in events
@@ -325,6 +335,7 @@ def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
 table(
     Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"),
     _is=_is,
+    gaussian_of=gaussian_of,
     priced=_priced,
 )
 
@@ -334,10 +345,10 @@ table(
     """
 noise-of-a-period-forgotten: No period takes earlier noise back, so that it adds up.
     by test_every_release_is_the_exact_total_with_the_stated_noise
-    rewrite stream_session.StreamSession._answer: sums - noise_to_take_back(weights, earlier_noise) => sums
+    rewrite stream_session.StreamTotals.answer: sums - noise_to_take_back(weights, earlier_noise) => sums
 noise-drawn-twice: A period that is played again gets fresh noise.
     by test_a_period_has_one_answer_and_its_records_no_second_one
-    rewrite stream_session.StreamSession._answer: self._state.read_answer(self._period, name) is None => True
+    rewrite stream_session.StreamTotals.answer: self._state.read_answer(self._period, name) is None => True
 matrix-priced-unrounded: The sensitivity is that of the matrix before it is rounded, and of noise that is not.
     by test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise[7]
     wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(
@@ -351,7 +362,7 @@ withdrawal-taken-as-given: What is withdrawn is priced as if it were, to the bit
     wrap stream_plans.Horizon.correction_factor: lambda right, horizon, query: min(right(horizon, query), 3)
 weights-that-do-not-fall: A certificate may state 3 for a correction whatever its weights are.
     by test_an_event_that_states_3_for_weights_that_do_not_fall_is_refused[weights0]
-    rewrite events.ContinualGaussianEvent.__post_init__: self.corrected == _EXACT_CORRECTION_FACTOR and
+    rewrite events.Continual.__post_init__: self.corrected == _EXACT_CORRECTION_FACTOR and
         not weights_fall => False
 withdrawn-twice: What is withdrawn leaves the sums twice.
     by test_periods_add_up_under_the_cells_of_the_first
@@ -387,8 +398,8 @@ MIXES = "test_a_map_that_mixes_records_is_refused_before_anything_is_spent"
 ROUND = "test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it[sums]"
 
 
-def _kind(session: Any, name: str) -> bool:
-    return type(session).__name__ == name
+def _kind(transaction: Any, name: str) -> bool:
+    return type(transaction.plan.mechanisms[0]).__name__ == name
 
 
 # The state machine.
@@ -396,31 +407,36 @@ def _kind(session: Any, name: str) -> bool:
 
 def _noise_without_confirming(plant: Plant, kind: str) -> None:
     """The noise is drawn and the cost can still be given back."""
-    plant.wrap("session.Session._confirm")(
-        lambda confirm, session: None if _kind(session, kind) else confirm(session)
+    plant.wrap("transaction.Transaction.confirm")(
+        lambda confirm, transaction: (
+            None if _kind(transaction, kind) else confirm(transaction)
+        )
     )
 
 
-@wrong("session.Session._add_noise", ROUND)
-def noise_taken_for_drawn_too_late(_: Any, session: Any, sums: Any, event: Any) -> Any:
+@wrong("transaction.Transaction.add_noise", ROUND)
+def noise_taken_for_drawn_too_late(
+    _: Any, transaction: Any, sums: Any, event: Any
+) -> Any:
     """The reservation is confirmed when the noise is there, and not before."""
     from noisegate.privacy import noise
 
-    drawn = noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
-    session._confirm()
+    stated = gaussian_of(event)
+    drawn = noise.add_noise(sums, noise_std=stated.noise_std, sampler=stated.sampler)
+    transaction.confirm()
     return drawn
 
 
 def _noise_of(plant: Plant, wrong: Any) -> None:
     """Plants another event for the noise of each query; None for none at all."""
 
-    @plant.wrap("session.Session._add_noise")
-    def _(noisy: Any, session: Any, sums: Any, event: Any) -> Any:
-        changed = wrong(session, event)
+    @plant.wrap("transaction.Transaction.add_noise")
+    def _(noisy: Any, transaction: Any, sums: Any, event: Any) -> Any:
+        changed = wrong(transaction, event)
         if changed is None:
-            session._confirm()
+            transaction.confirm()
             return sums
-        return noisy(session, sums, changed)
+        return noisy(transaction, sums, changed)
 
 
 def _exact(plant: Plant, *names: str) -> None:
@@ -431,12 +447,13 @@ def _exact(plant: Plant, *names: str) -> None:
 def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
     """The noise of gradients is multiplied with the clipping norm once more."""
 
-    def wrong(session: Any, event: Any) -> Any:
-        norm = getattr(getattr(session.plan, "plan", None), "clip_norm", None)
-        return (
-            event
-            if norm is None
-            else dataclasses.replace(event, noise_std=event.noise_std * norm / 2)
+    def wrong(transaction: Any, event: Any) -> Any:
+        queries = [getattr(one, "query", None) for one in transaction.plan.mechanisms]
+        (norm,) = [getattr(one, "clip_norm", None) for one in queries[-1:]]
+        if norm is None:
+            return event
+        return replace_gaussian(
+            event, noise_std=gaussian_of(event).noise_std * norm / 2
         )
 
     _noise_of(plant, wrong)
@@ -475,12 +492,12 @@ def independence_probe_skipped(
 def resumed_run_gives_back(plant: Plant) -> None:
     """A resumed run that fails gives back what the run before it had spent."""
     plant.rewrite(
-        "gradients_query.StepSession._reserve",
+        "transaction.Transaction._reserve_resumed_steps",
         "self._advance_to(State.CONFIRMED)",
         "None",
     )
 
-    @plant.wrap("session.Reservation.void")
+    @plant.wrap("transaction.Reservation.void")
     def _(void: Any, reservation: Any, error: Any) -> None:
         reservation._resumed_id = None
         reservation.ledger.void = lambda number, reason: reservation.ledger.commit(

@@ -265,11 +265,11 @@ def _open_although(plant: Plant, state: str) -> None:
 def reserve_after_read(plant: Plant) -> None:
     """The cost is reserved when the records have been read, just before the noise."""
     later: dict[Any, Any] = {}
-    plant.wrap("session.Reservation.reserve")(
+    plant.wrap("transaction.Reservation.reserve")(
         lambda reserve, booking, *asked: later.update({booking: (reserve, asked)})
     )
 
-    @plant.wrap("session.Reservation.confirm")
+    @plant.wrap("transaction.Reservation.confirm")
     def _(confirm: Any, booking: Any) -> None:
         if booking in later:
             reserve, asked = later.pop(booking)
@@ -285,7 +285,7 @@ def reserve_after_read(plant: Plant) -> None:
 )
 def released_though_voided(plant: Plant) -> None:
     """A run goes on to draw noise though somebody gave its cost back."""
-    plant.wrap("session.Reservation.confirm")(lambda *_: None)
+    plant.wrap("transaction.Reservation.confirm")(lambda *_: None)
 
 
 LOST = "test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more"
@@ -295,7 +295,7 @@ LOST = "test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more"
 def drawn_again_after_lost_noise(plant: Plant) -> None:
     """A run goes on under a reservation though noise was drawn whose answer is lost, and draws it again."""
 
-    @plant.wrap("session.Reservation.take_up")
+    @plant.wrap("transaction.Reservation.take_up")
     def _(
         take_up: Any, booking: Any, number: Any, plan: Any, method: Any, journal: Any
     ) -> None:
@@ -306,7 +306,7 @@ def drawn_again_after_lost_noise(plant: Plant) -> None:
 @bug("test_a_run_that_is_killed_goes_on_at_no_further_cost")
 def answers_drawn_again(plant: Plant) -> None:
     """A run that goes on draws noise anew for queries that were answered."""
-    plant.wrap("sums_query.SumSession._earlier_answers")(lambda *_: {})
+    plant.wrap("session.Session._earlier_answers")(lambda *_: {})
 
 
 @bug("test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on")
@@ -336,7 +336,7 @@ def a_fingerprint_of_the_records_in_the_folder(plant: Plant) -> None:
 
 
 @wrong(
-    "session.Reservation.commit",
+    "transaction.Reservation.commit",
     "test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for",
 )
 def paid_release_lost_with_the_ledger(commit: Any, *arguments: Any) -> None:
@@ -375,7 +375,7 @@ functions-of-another-postgresql-schema: Functions are found by the search path, 
     rewrite ledger_tables: 'SET LOCAL search_path = pg_catalog, pg_temp' => 'SELECT 1'
 commit-skipped: A finished run stays open.
     by test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise
-    wrap session.Reservation.commit: lambda *_: None
+    wrap transaction.Reservation.commit: lambda *_: None
 cost-given-back-after-the-release: A run that released something is booked as one that did not.
     by test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise
     wrap ledger.Ledger.confirm: lambda *_, **__: None

@@ -14,6 +14,7 @@ import numpy as np
 from tests.planted.patches import Plant, bug, find, table, wrong
 
 from noisegate.privacy import accounting
+from noisegate.privacy.events import gaussian_of, replace_gaussian
 from noisegate.privacy.grid import UNITS
 
 # Maps, and the blocks in which they run.
@@ -129,42 +130,44 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
 
 
 @wrong(
-    "shards.ShardSession._exact_vector",
+    "shards.ShardVectors._exact_vector",
     "test_a_public_schedule_says_who_learns_whoever_is_asked",
 )
-def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
+def learning_when_asked(right: Any, vectors: Any, records: Any, asked: Any) -> Any:
     """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
-    found = right(session, records, sample)
-    session._train_shards(records, sample)
+    found = right(vectors, records, asked)
+    vectors._train_shards(records, asked)
     return found
 
 
 @wrong(
-    "shard_plan.ShardPlan.event", "test_a_plan_pays_for_all_records_of_a_step_together"
+    "shard_plan.ShardQuery.event", "test_a_plan_pays_for_all_records_of_a_step_together"
 )
-def image_by_image(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any:
+def image_by_image(right: Any, query: Any, step: Any) -> Any:
     """Each record of a step is accounted as if it were alone, as GS-WGAN does."""
-    records = next(iter(plan.parameters.values()))[0]
-    return right(plan, noise_std / math.sqrt(records), sampler)
+    records = next(iter(query.parameters.values()))[0]
+    return right(query, replace(step, noise_std=step.noise_std / math.sqrt(records)))
 
 
 @bug("test_epsilon_does_not_depend_on_the_votes")
 def cheaper_where_teachers_agree(plant: Plant) -> None:
     """The certificate tells less where the exact answers agree, as the programs of DataLens and G-PATE print it."""
 
-    @plant.wrap("shards.ShardSession._exact_vector")
-    def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
-        found = right(session, records, sample)
-        session.agreement = float(np.linalg.norm(found)) / (
-            session.plan.plan.shards * UNITS
-        )
+    agreements = [0.0]
+
+    @plant.wrap("shards.ShardVectors._exact_vector")
+    def _(right: Any, vectors: Any, records: Any, asked: Any) -> Any:
+        found = right(vectors, records, asked)
+        norm = float(np.linalg.norm(found))
+        agreements[0] = norm / (vectors.query.shards * UNITS)
         return found
 
-    @plant.wrap("session.Session._certify")
-    def _(right: Any, session: Any, hashes: Any) -> Any:
-        found, louder = right(session, hashes), 1 + session.agreement
+    @plant.wrap("transaction.Transaction.certify")
+    def _(right: Any, transaction: Any, hashes: Any) -> Any:
+        found, louder = right(transaction, hashes), 1 + agreements[0]
         events = tuple(
-            replace(event, noise_std=event.noise_std * louder) for event in found.events
+            replace_gaussian(event, noise_std=gaussian_of(event).noise_std * louder)
+            for event in found.events
         )
         return replace(
             found,
@@ -254,17 +257,20 @@ def the_cheapest_silo_counts(
     )
 
 
-@wrong(
-    "session.Session._add_noise",
-    "test_the_sum_has_one_noise_and_more_for_those_who_collude",
-)
-def a_share_of_the_noise_left_out(
-    right: Any, session: Any, sums: Any, event: Any
-) -> Any:
+@bug("test_the_sum_has_one_noise_and_more_for_those_who_collude")
+def a_share_of_the_noise_left_out(plant: Plant) -> None:
     """The first silo adds no noise, as if the others' were enough."""
-    noisy = right(session, sums, event)
-    masking = getattr(session, "_masking", None)
-    return sums if masking is not None and masking.silo == "north" else noisy
+    silos = []
+
+    @plant.wrap("silo_session.MaskedShares.answer")
+    def _(right: Any, shares: Any, *given: Any) -> Any:
+        silos.append(shares._masking.silo)
+        return right(shares, *given)
+
+    @plant.wrap("transaction.Transaction.add_noise")
+    def _(right: Any, transaction: Any, sums: Any, event: Any) -> Any:
+        noisy = right(transaction, sums, event)
+        return sums if silos[-1:] == ["north"] else noisy
 
 
 table("""
@@ -299,7 +305,7 @@ orientations-that-round: Cells may be so large that sums over them leave the who
     wrap orientation.Orientations._check_exact: lambda *_: None
 norm-for-diameter: A vector that may be turned round is paid for as one that comes or goes.
     by test_a_record_moves_the_sum_by_at_most_the_sensitivity
-    rewrite shard_plan.ShardPlan: self.grid.bound.sensitivity(Adjacency.REPLACE_ONE) => UNITS
+    rewrite shard_plan.ShardQuery: self.grid.bound.sensitivity(Adjacency.REPLACE_ONE) => UNITS
 a-repeated-part-counts-twice: A worker that is asked for a part again adds it again.
     by test_a_repeated_part_counts_once
     rewrite ray_worker.Worker.add: part_index not in self._record_counts => True

@@ -26,11 +26,9 @@ SEAMS = {
     "discovery": "noisegate.gate.discovery.schema_gate",
     "gate": "noisegate.gate.gate",
     "gradients": "noisegate.gate.per_example.gradients",
-    "gradients_query": "noisegate.gate.sessions.gradients",
     "marginals": "noisegate.gate.sessions.marginals",
     "ray_worker": "noisegate.gate.engines.ray_round",
     "sums": "noisegate.gate.sums",
-    "sums_query": "noisegate.gate.sessions.sums",
     # Features, methods and what a user is told.
     "cli_fit": "noisegate.app.cli.fit",
     "column_tables": "noisegate_papers.queries.hermite",
@@ -43,6 +41,7 @@ SEAMS = {
     "runs": "noisegate.app.runs.work",
     # What several silos share.
     "session": "noisegate.gate.session",
+    "silo_session": "noisegate.gate.silos.session",
     "silo_plans": "noisegate.app.silos.shared_plan",
     "stream_plans": "noisegate.privacy.continual_plan",
     "stream_session": "noisegate.gate.streams.session",

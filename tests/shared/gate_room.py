@@ -12,11 +12,12 @@ from tests.shared.stated import ledger_of
 
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.sessions.gradients import GradientSession, StepSession
+from noisegate.gate.sessions.gradients import GradientVectors
+from noisegate.gate.sessions.shards import BatchVectors, ShardVectors
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.plan import Budget, Query, plan_sums
 from noisegate.schema import (
     Boolean,
     Categorical,
@@ -72,8 +73,8 @@ def ledger(tmp_path, request):
 def exactly(monkeypatch):
     """Steps hand out their integers, without noise and in grid units."""
     monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    for session in (StepSession, GradientSession):
-        monkeypatch.setattr(session, "_unpacked", lambda self, noisy: noisy)
+    for vectors in (GradientVectors, BatchVectors, ShardVectors):
+        monkeypatch.setattr(vectors, "unpacked", lambda self, noisy: noisy)
 
 
 @pytest.fixture
@@ -220,7 +221,7 @@ def ask(lookup_schema):
             for name, chosen in maps.items()
         )
         release = gate.sum(
-            Plan(queries=questions).calibrate(gate.budget),
+            plan_sums(gate.budget, questions),
             maps,
             method="test",
             public={},

@@ -1,14 +1,16 @@
 """Certificates, events, plans and ledgers of which a test says only what it is about."""
 
+import dataclasses
+
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     Adjacency,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Gaussian,
+    Sampled,
     Sampler,
 )
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery
 
 
 def certificate(**said):
@@ -22,24 +24,37 @@ def certificate(**said):
     return Certificate(**{**budget, "events": (), "method": "test", **said})
 
 
+def event_of(event_class, **fields):
+    """An event, of its own fields and those of its noisy sum."""
+    of_sum = {field.name for field in dataclasses.fields(Gaussian)} & set(fields)
+    step = Gaussian(**{name: fields.pop(name) for name in of_sum})
+    return event_class(event=step, **fields)
+
+
 def sampled(**said):
     """Steps on samples: of one coordinate, with the noise that steps draw, unless it is said."""
-    return SampledGaussianEvent(
-        **{"name": "g", "coordinates": 1, "sampler": Sampler.CONVOLVED_GAUSSIAN, **said}
+    return event_of(
+        Sampled,
+        **{
+            "name": "g",
+            "coordinates": 1,
+            "sampler": Sampler.CONVOLVED_GAUSSIAN,
+            **said,
+        },
     )
 
 
 def summed(**said):
     """One sum, of one coordinate and with discrete noise, unless it is said."""
-    return GaussianEvent(
+    return Gaussian(
         **{"name": "q", "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, **said}
     )
 
 
-def steps_of(size=1, **said):
+def step_query(size=1, **said):
     """The plan of three steps on half of the records, of so many weights, unless it is said."""
     taken = {"name": "g", "steps": 3, "sampling_probability": 0.5, "clip_norm": 1.0}
-    return GradientPlan(**{**taken, "parameters": {"w": (size,)}, **said})
+    return GradientQuery(**{**taken, "parameters": {"w": (size,)}, **said})
 
 
 def ledger_of(folder, dataset="clinic", **cap):

@@ -361,7 +361,7 @@ def test_records_in_memory_are_given_again(desk, draws, monkeypatch):
 
 def test_an_answer_to_another_map_is_not_taken(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before", 2)
-    monkeypatch.setattr("noisegate.gate.sessions.sums.map_digest", lambda *_: "0" * 64)
+    monkeypatch.setattr("noisegate.gate.session.map_digest", lambda *_: "0" * 64)
     with pytest.raises(OptionError, match="was answered for another map"):
         resumed(desk)
     assert len(draws) == 2
@@ -516,7 +516,7 @@ def test_linked_tables_go_on_too(call, desk, draws, monkeypatch):
 
 def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypatch):
     pytest.importorskip("torch")
-    from noisegate.gate.sessions.gradients import GradientSession
+    from noisegate.gate.sessions.gradients import GradientVectors
 
     options = {
         "method": "dp-llm",
@@ -532,7 +532,7 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
         "device": "cpu",
         **options,
     }
-    with kill(monkeypatch, desk, (GradientSession, "_read_records"), "after"):
+    with kill(monkeypatch, desk, (GradientVectors, "read"), "after"):
         noisegate.fit(
             desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given
         )

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from tests.shared.stated import sampled, summed
 
-from noisegate.privacy.events import Adjacency, Sampler, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, Sampler, ZeroConcentrated
 from noisegate_evaluate.auditing import measure as bounds
 
 GAUSSIAN = summed(sensitivity=2.0**20, noise_std=2.0**20)
@@ -61,7 +61,7 @@ def test_guesses_at_random_say_nothing_and_perfect_ones_much():
     assert (
         bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
     )
-    concentrated = ZeroConcentratedEvent(name="z", rho=0.01, mechanism="m")
+    concentrated = ZeroConcentrated(name="z", rho=0.01, mechanism="m")
     assert (
         bounds.sensitivity_factor([concentrated], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4)
         > 2

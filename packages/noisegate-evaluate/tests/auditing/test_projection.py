@@ -284,7 +284,7 @@ def test_shards_that_overlap_are_found(monkeypatch):
 
     assert audited("pate-gan", teachers=40, teacher_rounds=20, steps=4).holds
     monkeypatch.setattr(shards._Split, "of", overlapping)
-    monkeypatch.setattr(shards.ShardSession, "_probe", lambda session: None)
+    monkeypatch.setattr(shards.ShardVectors, "probe", lambda *_: None)
     found = audited("pate-gan", runs=10, teachers=40, teacher_rounds=20, steps=4)
     assert found.lower_bound > found.claim, found
 

@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.shared.stated import steps_of
+from tests.shared.stated import step_query
 
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import gradients as per_example
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.events import Adjacency
+from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Integer, Schema
 from noisegate_evaluate.auditing.measure import (
@@ -49,9 +50,9 @@ def run():
     coins = np.random.default_rng().uniform(size=CANARIES) < 0.5
     data = pd.DataFrame({"which": np.where(coins, np.arange(CANARIES), CANARIES)})
     gate = Gate(data, schema=SCHEMA, epsilon=EPSILON, delta=DELTA)
-    calibrated = steps_of(
-        CANARIES, steps=STEPS, sampling_probability=1 / BATCHES
-    ).calibrate(gate.budget)
+    calibrated = plan_steps(
+        gate.budget, step_query(CANARIES, steps=STEPS, sampling_probability=1 / BATCHES)
+    )
     with gate.gradients(
         calibrated, loss, method="audit", public={}, microbatch=32
     ) as session:

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.shared.stated import event_of
 
 from noisegate import Adjacency, Certificate
 from noisegate.privacy import accounting
-from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Gaussian, Sampled, Sampler
 from noisegate_evaluate.reporting.public import Tradeoff, tradeoff
 
 ALARMS = [0.0, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.9, 1.0]
@@ -26,7 +27,7 @@ def certificate(*events, adjacency=Adjacency.ADD_REMOVE, delta=1e-5):
 
 def gaussian(multiplier, name="sums"):
     noise = {"noise_std": multiplier * 1000, "sampler": Sampler.DISCRETE_GAUSSIAN}
-    return GaussianEvent(name=name, sensitivity=1000, coordinates=4, **noise)
+    return Gaussian(name=name, sensitivity=1000, coordinates=4, **noise)
 
 
 @pytest.mark.parametrize("multiplier", [0.3, 1.0, 4.0, 30.0])
@@ -79,7 +80,7 @@ def test_steps_on_samples_are_no_better_than_their_stated_pair_and_better_than_i
         "sampler": Sampler.CONVOLVED_GAUSSIAN,
     }
     stated = certificate(
-        SampledGaussianEvent(name="gradients", rate=0.01, steps=200, **noise)
+        event_of(Sampled, name="gradients", rate=0.01, steps=200, **noise)
     )
     curve, alone = tradeoff(stated), Tradeoff(((stated.epsilon, stated.delta),))
     assert 0.5 < curve.right < alone.right and all(

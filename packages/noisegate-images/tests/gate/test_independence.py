@@ -5,7 +5,7 @@ from datetime import date
 import numpy as np
 import pytest
 import torch
-from tests.shared.stated import kinds, steps_of
+from tests.shared.stated import kinds, step_query
 from tests.shared.steps import SCHEMA, Folded, frame, mix
 
 from noisegate import Gate
@@ -20,8 +20,9 @@ from noisegate.gate.execution import (
     map_execution,
 )
 from noisegate.ledger.ledger import Kind
+from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.queries.feature_map import Counts, Levels
 from noisegate.schema import (
     Boolean,
@@ -102,9 +103,7 @@ def test_a_strangers_map_is_probed_itself_whatever_it_calls_its_encoding():
         Counts()
     )  # as the votes and angles of ours have, of which only this is probed
     gate = Gate(decode(made_up(schema.layout, 300), schema), schema=schema, epsilon=1.0)
-    plan = Plan(queries=(Query.of("f", stranger, columns=1, share=1.0),)).calibrate(
-        gate.budget
-    )
+    plan = plan_sums(gate.budget, (Query.of("f", stranger, columns=1, share=1.0),))
     with pytest.raises(OptionError, match="gives a record another vector"):
         gate.sum(plan, {"f": stranger}, method="stranger", public={})
 
@@ -211,7 +210,7 @@ def opened(data=None, feature_map=None, *, norm=1.0, schema=SCHEMA, **options):
     gate = Gate(
         frame() if data is None else data, schema=schema, epsilon=90.0, **options
     )
-    plan = steps_of(3, clip_norm=norm).calibrate(gate.budget)
+    plan = plan_steps(gate.budget, step_query(3, clip_norm=norm))
     return gate.gradients(
         plan, loss, method="test", public={}, represent=feature_map or Folded()
     )
@@ -315,7 +314,7 @@ def test_a_map_that_is_unusable_is_named_before_anything_is_spent(
 ):
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
     monkeypatch.setattr(
-        session._access.source,
+        session.hand_over().source,
         "batch_readers",
         lambda: pytest.fail("records were read"),
     )

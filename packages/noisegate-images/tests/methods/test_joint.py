@@ -6,8 +6,8 @@ import pytest
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError
+from noisegate.gate import session as sessions
 from noisegate.gate.execution import Execution
-from noisegate.gate.sessions import sums
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
@@ -262,6 +262,6 @@ def test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide(
         probed[name] = type(feature_map)
         return Execution(rows=8)
 
-    monkeypatch.setattr(sums, "map_execution", watched)
+    monkeypatch.setattr(sessions, "map_execution", watched)
     JointEmbedding(image=(28, 28, 1), **FEW).query(FakeGate(DRAWINGS, rows=16))
     assert probed[STROKES] is Perceptual

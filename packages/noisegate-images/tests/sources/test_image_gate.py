@@ -19,7 +19,7 @@ from tests.shared.stated import ledger_of
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.queries.feature_map import Counts
 from noisegate.schema import pixel_schema
 from noisegate_images.sources import decode as image_origins
@@ -61,7 +61,7 @@ def ask(data, schema=SCHEMA, **options):
     question = Query(
         name="counts", dim=1, columns=columns, norm=1.0, share=1.0, nonnegative=True
     )
-    plan = Plan(queries=(question,)).calibrate(gate.budget)
+    plan = plan_sums(gate.budget, (question,))
     return gate.sum(plan, {"counts": Counts()}, method="test", public={}), gate
 
 

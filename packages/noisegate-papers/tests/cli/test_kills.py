@@ -239,7 +239,7 @@ STEPS = [
     ("noisegate.gate.journal:Journal.begin_step", "after"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "after"),
-    ("noisegate.gate.sessions.gradients:GradientSession.release", "before"),
+    ("noisegate.gate.session:Session.release", "before"),
     (f"{LEDGER}.commit", "after"),
 ]
 QUICK_STEPS: set[tuple[str, ...]] = set()  # tests/journeys kills one

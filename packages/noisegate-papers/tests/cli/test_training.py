@@ -9,7 +9,7 @@ import pytest
 from noisegate.app.runs.folder import ANSWERS_FILE, RUN_FILE, Run
 from noisegate.app.runs.work import _CostSoFar
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.session import Session
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.privacy.plan import Budget
@@ -79,7 +79,7 @@ def test_from_fit_to_prediction(desk, cli):
 def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(
     desk, cli, ctrl_c
 ):
-    taken = ctrl_c(GradientSession, "step", 3, attrgetter("remaining_steps"))
+    taken = ctrl_c(Session, "step", 3, attrgetter("remaining_steps"))
     ended = cli(*command(desk))
     assert (
         ended.code == 130
@@ -161,7 +161,7 @@ def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, c
     assert states(desk.ledger) == (0, 0, 1) and desk.listing() == before
     # The same while a training is taken up: it can be taken up again.
     desk.data.write_text(good)
-    taken = ctrl_c(GradientSession, "step", 2, attrgetter("remaining_steps"))
+    taken = ctrl_c(Session, "step", 2, attrgetter("remaining_steps"))
     assert cli(*command(desk)).code == 130
     desk.data.write_text(f"{HEADER}\n30,50.0,{CANARY},no\n")
     ended = cli(*resume(desk))
@@ -200,7 +200,7 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
 def test_a_training_that_was_killed_right_after_its_last_step_is_explained(
     desk, cli, ctrl_c
 ):
-    ctrl_c(GradientSession, "step", 2)
+    ctrl_c(Session, "step", 2)
     cli(*command(desk))
     (desk.out.with_name("model.partial") / JOURNAL_FILE).unlink()
     for arguments, words in (

@@ -14,13 +14,13 @@ from noisegate.errors import (
     LedgerWarning,
     OptionError,
 )
-from noisegate.gate import session as door
+from noisegate.gate import transaction as door
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.plan import Budget, Query, plan_sums
 from noisegate.privacy.release import array_hashes, release_arrays
 from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Schema
@@ -29,10 +29,8 @@ from noisegate_papers.methods.mean_embeddings import DPMERF
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
 CAP = 2.0
-PLAN = Plan(
-    queries=(
-        Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
-    )
+QUERIES = (
+    Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
 )
 MAPS = {"counts": Counts()}
 
@@ -54,7 +52,7 @@ def gate_of(data=None, **options):
 
 
 def ask(gate, plan=None, maps=MAPS, **options):
-    plan = PLAN.calibrate(gate.budget) if plan is None else plan
+    plan = plan_sums(gate.budget, QUERIES) if plan is None else plan
     return gate.sum(
         plan, maps, **{"method": "test", "public": {"why": "a test"}, **options}
     )
@@ -72,7 +70,7 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
         1e-5,
         "record",
     )
-    assert certificate.events == PLAN.calibrate(gate.budget).events
+    assert certificate.events == plan_sums(gate.budget, QUERIES).events
     assert certificate.hashes == array_hashes(
         release_arrays(release.values, release.noise_std)
     )
@@ -111,8 +109,8 @@ def test_unusable_options_are_refused(options, message):
 
 
 def test_a_plan_without_noise_is_refused():
-    with pytest.raises(OptionError, match="CalibratedPlan"):
-        ask(gate_of(), plan=PLAN)
+    with pytest.raises(OptionError, match="takes a Plan of a NoisySum"):
+        ask(gate_of(), plan=QUERIES)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +126,7 @@ def test_a_plan_without_noise_is_refused():
 def test_a_plan_for_another_budget_is_refused(budget, ledger):
     gate = gate_of(ledger=ledger, dataset="clinic")
     with pytest.raises(OptionError, match="calibrated for"):
-        ask(gate, plan=PLAN.calibrate(budget))
+        ask(gate, plan=plan_sums(budget, QUERIES))
     assert kinds(ledger) == []
 
 
@@ -326,7 +324,7 @@ def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(
 
 def test_one_reservation_pays_for_one_release(ledger):
     gate = gate_of(ledger=ledger, dataset="clinic")
-    session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
+    session = gate.open(plan_sums(gate.budget, QUERIES), method="test", public={})
     session.ask(MAPS)
     reservation = ledger.history("clinic")[-1].reservation
     with pytest.raises(

@@ -2,19 +2,19 @@
 
 import pytest
 
-from noisegate.gate.sessions.sums import SumSession
+from noisegate.gate.session import Session
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """The maps that sessions were asked, each with the name of its query, in their order."""
-    seen, ask = [], SumSession.ask
+    seen, ask = [], Session.ask
 
     def watched(session, maps):
         seen.extend(maps.items())
         return ask(session, maps)
 
-    monkeypatch.setattr(SumSession, "ask", watched)
+    monkeypatch.setattr(Session, "ask", watched)
     return seen
 
 

@@ -11,7 +11,8 @@ from tests.shared.stated import ledger_of
 
 from noisegate import Budget, Gate
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.sessions.gradients import GradientVectors
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.mge_dre import DPDRE, MAX_CLIP_NORM
@@ -190,13 +191,13 @@ def test_the_gradient_is_the_noisy_mean_and_that_of_public_references():
 def test_every_sum_has_its_noise(monkeypatch):
     """The same samples of the same records, twice: what leaves the gate differs by noise of the planned size."""
     seen = []
-    taken = GradientSession._unpacked
+    taken = GradientVectors.unpacked
     monkeypatch.setattr(
         "noisegate.gate.samples.poisson_sample", lambda records, rate, _: np.arange(20)
     )
     monkeypatch.setattr(
-        GradientSession,
-        "_unpacked",
+        GradientVectors,
+        "unpacked",
         lambda self, sums: seen.append(sums) or taken(self, sums),
     )
     method = tiny(steps=1, hidden=(16,))
@@ -207,7 +208,7 @@ def test_every_sum_has_its_noise(monkeypatch):
     # 195 numbers: off by a third less than once in 1e9 runs.
     assert len(difference) == 195
     assert np.sqrt(np.square(difference).mean()) == pytest.approx(
-        plan.event.noise_std, rel=1 / 3
+        steps_of(plan).event.event.noise_std, rel=1 / 3
     )
 
 
@@ -268,7 +269,7 @@ def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
     """At a norm that depends on the noise, a step's noise is still the multiplier times that norm."""
     method = tiny(steps=4)
     plan = method.plan(SCHEMA, Budget(epsilon=0.05))
-    assert plan.plan.clip_norm < MAX_CLIP_NORM
+    assert steps_of(plan).query.clip_norm < MAX_CLIP_NORM
     blind = gate(PRIVATE.slice(0, 1), epsilon=0.05)
     seen = []
     with blind.gradients(
@@ -285,7 +286,7 @@ def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
         for _ in range(4):
             seen += [value.numpy().ravel() for value in session.step(weights).values()]
     noise = np.concatenate(seen)
-    wanted = plan.noise_multiplier * plan.plan.clip_norm
+    wanted = steps_of(plan).noise_multiplier * steps_of(plan).query.clip_norm
     # One record adds plan.norm at most, far below the noise.
     assert np.std(noise) == pytest.approx(wanted, rel=6 / np.sqrt(2 * noise.size))
 

@@ -10,6 +10,7 @@ from tests.shared.feature_space import PIXELS, drawings
 from noisegate import DPCGAN, DPGAN, Budget, Gate
 from noisegate.gate.per_example.gradients import clipped_gradients
 from noisegate.methods.registry import method_of
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.generative import LABELS
@@ -136,7 +137,7 @@ def test_images_are_found_with_the_labels_that_they_have(sign):
 
 
 def test_gradients_at_records_are_those_of_the_discriminator_alone():
-    asked = TINY.plan(SCHEMA, BUDGET).plan
+    asked = steps_of(TINY.plan(SCHEMA, BUDGET)).query
     discriminator, generator = TINY.discriminator(SCHEMA), TINY.generator(SCHEMA)
     assert asked.parameters == {
         name: tuple(value.shape) for name, value in discriminator.named_parameters()

@@ -12,7 +12,7 @@ from noisegate import DPMERF, Gate
 from noisegate.errors import DivergedError, ModelError, OptionError
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE, GradientMethod
 from noisegate.models.folder import verify_model, write_model
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery
 from noisegate.privacy.release import array_hashes, release_arrays
 from noisegate.schema import Boolean, Continuous, Schema
 
@@ -56,7 +56,7 @@ class Summing(GradientMethod):
     name = "summing"
 
     def gradient_plan(self, schema, budget):
-        return GradientPlan(
+        return GradientQuery(
             name="run",
             steps=STEPS,
             sampling_probability=0.5,

@@ -10,7 +10,7 @@ from tests.shared.sums import moves, squared
 from noisegate import Gate, PrivateEvolution, TabPE
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate import execution
-from noisegate.gate.sessions import sums
+from noisegate.gate import session as sessions
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
@@ -100,7 +100,7 @@ def test_what_a_network_rounds_is_probed_and_not_what_votes_hide(monkeypatch):
         probed.append((name, type(feature_map), rows))
         return execution.Execution(rows=8)
 
-    monkeypatch.setattr(sums, "map_execution", watched)
+    monkeypatch.setattr(sessions, "map_execution", watched)
     PrivateEvolution(**SMALL | {"rounds": 1}, features="encoder").query(
         FakeGate(SCHEMA, rows=16)
     )

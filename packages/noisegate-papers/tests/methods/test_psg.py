@@ -13,6 +13,7 @@ from noisegate.gate import samples
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.models.folder import verify_model
 from noisegate.privacy import noise as gate_noise
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.records import Rows
 from noisegate.schema import ImageShape, Schema, pixel_schema
@@ -358,7 +359,7 @@ def test_matching_keeps_the_means_and_asks_for_nothing_more():
         for steps in (0, 20)
     ]
     assert (
-        plans[0].plan.queries == plans[1].plan.queries
+        steps_of(plans[0]).query.queries == steps_of(plans[1]).query.queries
         and plans[0].epsilon == plans[1].epsilon
     )
 

@@ -9,6 +9,8 @@ import torch
 from sklearn.neighbors import NearestCentroid
 
 from noisegate import GPATE, GSWGAN, PATEGAN, DataLens, Gate
+from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
 from noisegate_images.demo import drawn_digits
@@ -45,10 +47,12 @@ def people(rows=200):
 )
 def test_a_plan_pays_for_all_records_of_a_step_together(name, norm):
     plan = small(name).plan(SCHEMA, Budget(epsilon=1.0))
-    assert plan.plan.clip_norm == pytest.approx(norm)
+    assert steps_of(plan).query.clip_norm == pytest.approx(norm)
     factor = math.sqrt(2) if name == "g-pate" else 2
-    assert plan.event.sensitivity == pytest.approx(factor * plan.plan.units, rel=1e-6)
-    assert plan.event.noise_std == plan.noise_std_natural * plan.plan.scale
+    steps = steps_of(plan)
+    step = steps.event.event
+    assert step.sensitivity == pytest.approx(factor * UNITS, rel=1e-6)
+    assert step.noise_std == steps.noise_std_natural * steps.query.scale
 
 
 @pytest.mark.parametrize("name", METHODS)

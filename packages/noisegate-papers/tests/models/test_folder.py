@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.shared.stated import certificate
+from tests.shared.stated import certificate, event_of
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError, UserError
@@ -25,11 +25,11 @@ from noisegate.privacy import accounting, grid
 from noisegate.privacy.certificate import render
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Batched,
+    Gaussian,
+    Sampled,
     Sampler,
-    ZeroConcentratedEvent,
+    ZeroConcentrated,
 )
 from noisegate.privacy.release import (
     CERTIFICATE_FILE,
@@ -348,7 +348,7 @@ def measured(folder, rho, *stds, **claim):
     """A folder with as many noisy counts that one adaptive mechanism measured, with this noise."""
     values = {f"aim/{place}:0": np.ones((2, 1)) for place in range(len(stds))}
     noise_std = dict(zip(values, stds, strict=True))
-    events = (ZeroConcentratedEvent(name="aim", rho=rho, mechanism="OpenDP mbi.AIM"),)
+    events = (ZeroConcentrated(name="aim", rho=rho, mechanism="OpenDP mbi.AIM"),)
     return released(folder, events, values, noise_std, **claim)
 
 
@@ -405,18 +405,18 @@ NOISE = {"noise_std": 2.0**44, "coordinates": 2, "sampler": Sampler.CONVOLVED_GA
 STEPS = {"rate": 0.5, "steps": 3, **NOISE}
 LEAST = {
     "a sum": (
-        lambda sensitivity: GaussianEvent(name="s", sensitivity=sensitivity, **NOISE),
+        lambda sensitivity: Gaussian(name="s", sensitivity=sensitivity, **NOISE),
         grid.UNITS,
     ),
     "steps": (
-        lambda sensitivity: SampledGaussianEvent(
-            name="s", sensitivity=sensitivity, **STEPS
+        lambda sensitivity: event_of(
+            Sampled, name="s", sensitivity=sensitivity, **STEPS
         ),
         grid.UNITS,
     ),
     "whole samples": (
-        lambda sensitivity: BatchGaussianEvent(
-            name="s", sensitivity=sensitivity, shards=1, **STEPS
+        lambda sensitivity: event_of(
+            Batched, name="s", sensitivity=sensitivity, shards=1, **STEPS
         ),
         2 * grid.UNITS,
     ),

@@ -5,7 +5,7 @@ import pytest
 
 from noisegate import DPMERF
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.plan import Budget, Query, plan_sums
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
 from noisegate_images.queries.fourier import draw
 from noisegate_papers.queries.error_bounds import (
@@ -25,9 +25,7 @@ def series(records, order=3, columns=1, epsilon=1.0, norm=0.5):
     question = Query(
         name="series", dim=order + 1, columns=columns, norm=norm, share=1.0
     )
-    release = (
-        Plan(queries=(question,)).calibrate(Budget(epsilon=epsilon)).release("series")
-    )
+    release = plan_sums(Budget(epsilon=epsilon), (question,)).release("series")
     bound = error_bound(
         release,
         records=records,

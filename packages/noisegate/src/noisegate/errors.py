@@ -230,10 +230,10 @@ class BudgetRefusedError(NoisegateError):
 
     Examples:
         >>> from noisegate import BudgetRefusedError, Ledger
-        >>> from noisegate.privacy.events import ZeroConcentratedEvent
+        >>> from noisegate.privacy.events import ZeroConcentrated
         >>> ledger = Ledger("budget.sqlite")
         >>> ledger.register("survey", epsilon=0.5, delta=1e-5)
-        >>> costly = ZeroConcentratedEvent(name="tables", rho=0.1, mechanism="MST")
+        >>> costly = ZeroConcentrated(name="tables", rho=0.1, mechanism="MST")
         >>> try:
         ...     ledger.reserve(
         ...         "survey", [costly], adjacency="add-remove", purpose="tables"

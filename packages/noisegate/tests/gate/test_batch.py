@@ -15,10 +15,10 @@ from noisegate.ledger.ledger import Kind
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.schema import Continuous, Schema
 
 CAP = 2.0
@@ -55,7 +55,7 @@ def opened(
     gate = Gate(
         data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact, **book
     )
-    plan = BatchPlan(
+    plan = BatchQuery(
         **{
             "name": "b",
             "steps": 4,
@@ -66,7 +66,7 @@ def opened(
         }
     )
     return gate.batch(
-        plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal
+        plan_steps(gate.budget, plan), vector, method="test", public={}, journal=journal
     )
 
 
@@ -77,7 +77,7 @@ def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch)
     clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
     clipped *= min(1, 0.4 / np.linalg.norm(clipped))
     with opened(steps=400, clip_norm=0.4, epsilon=50.0) as session:
-        std = session.plan.noise_std_natural
+        std = steps_of(session.plan).noise_std_natural
         left = np.array([session.step(AT)["g"] - clipped for _ in range(400)]) / std
     # 800 draws: an honest standard deviation is off by a sixth, or a mean by 0.2, less than once in 1e8 runs.
     assert np.std(left) == pytest.approx(1, rel=1 / 6) and abs(left.mean()) < 0.2
@@ -139,7 +139,7 @@ def test_a_record_moves_a_vector_by_at_most_the_sensitivity(
     apart = sessions[0].step(AT) - sessions[1].step(AT)
     moved, stated = (
         np.linalg.norm(apart.astype(float)),
-        sessions[0].plan.event.sensitivity,
+        steps_of(sessions[0].plan).event.event.sensitivity,
     )
     assert 0.99 * stated < moved <= stated
 
@@ -152,7 +152,7 @@ def test_shards_cost_what_the_steps_of_one_cost(steps, shards, uses, adjacency):
     session = opened(
         steps=steps, shards=shards, sampling_probability=1.0, adjacency=adjacency
     )
-    mu = np.sqrt(uses) * 2 * UNITS / session.plan.event.noise_std
+    mu = np.sqrt(uses) * 2 * UNITS / steps_of(session.plan).event.event.noise_std
     assert session.plan.epsilon == pytest.approx(
         accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5
     )
@@ -168,11 +168,13 @@ def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
     for data in (frame(), frame()[5:]):
         with opened(turned, data, steps=400, sampling_probability=1.0) as session:
             means.append(np.mean([session.step(AT)["g"][0] for _ in range(400)]))
-    apart = abs(means[0] - means[1]) / session.plan.noise_std_natural
+    apart = abs(means[0] - means[1]) / steps_of(session.plan).noise_std_natural
     claimed = accounting.mu_for(2.0, 1e-5) / np.sqrt(400)
     # A mean of 400 is off by 0.05 of its noise; of the difference, six standard deviations.
     assert apart == pytest.approx(claimed, abs=6 * np.sqrt(2 / 400))
-    assert session.plan.noise_std_natural == pytest.approx(2 / claimed, rel=0.01)
+    assert steps_of(session.plan).noise_std_natural == pytest.approx(
+        2 / claimed, rel=0.01
+    )
 
 
 def test_a_record_is_in_one_shard_and_shards_take_turns():
@@ -316,7 +318,7 @@ def test_a_release_is_certified_and_verified(tmp_path):
         and certificate.check() <= 2.0
     )
     assert (
-        certificate.events[0].uses == 2
+        certificate.events[0].steps_of_a_record == 2
         and certificate.adjacency is Adjacency.ADD_REMOVE
     )
     assert (
@@ -347,14 +349,17 @@ def test_gradients_and_whole_samples_take_plans_of_their_own():
         "clip_norm": 1.0,
         "parameters": {"g": (2,)},
     }
-    with pytest.raises(OptionError, match="of a BatchPlan"):
+    with pytest.raises(OptionError, match="of a BatchQuery"):
         gate.batch(
-            GradientPlan(**settings).calibrate(gate.budget),
+            plan_steps(gate.budget, GradientQuery(**settings)),
             mean,
             method="test",
             public={},
         )
-    with pytest.raises(OptionError, match="of a GradientPlan"):
+    with pytest.raises(OptionError, match="of a GradientQuery"):
         gate.gradients(
-            BatchPlan(**settings).calibrate(gate.budget), mean, method="test", public={}
+            plan_steps(gate.budget, BatchQuery(**settings)),
+            mean,
+            method="test",
+            public={},
         )

@@ -26,6 +26,7 @@ from noisegate.gate.discovery.exact_counts import (
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.discovery.schema_gate import SchemaGate
 from noisegate.privacy import noise
+from noisegate.privacy.events import gaussian_of
 from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH
 
 EPSILON, DELTA = 1.0, 0.05
@@ -152,7 +153,7 @@ def test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity(
         for event in plan.events:
             assert (
                 RECORD**2 * moved(with_extra[event.name], without[event.name])
-                <= event.sensitivity**2
+                <= gaussian_of(event).sensitivity ** 2
             )
 
 
@@ -168,7 +169,7 @@ def test_the_noise_on_both_looks_has_the_stated_scale(monkeypatch):
     for _ in range(10):
         gate = SchemaGate(table([RECORDS["plain"]]), epsilon=1.0, kinds=KINDS)
         gate.discover()
-    for event in (gate.plan.magnitudes, gate.plan.cells):
+    for event in gate.plan.events[:2]:
         sample = np.concatenate(drawn[event.coordinates])
         assert sample.size == 10 * event.coordinates
         low, high = (
@@ -244,7 +245,7 @@ def looked_at(values):
 @pytest.mark.parametrize("above", [-2, 0])
 def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
     runs, rest = 150, [5] * 40
-    std = looked_at(rest).plan.magnitudes.noise_std / RECORD
+    std = looked_at(rest).plan.events[0].noise_std / RECORD
     # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
     extreme = math.floor(bounds.noise_threshold(std, bin_edges("integer").size)) + above
 

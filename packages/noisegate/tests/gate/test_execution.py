@@ -20,7 +20,7 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.gate.sessions import gradients
 from noisegate.privacy import gradient_grid, noise
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema(
@@ -87,9 +87,12 @@ LOSSES = {"network": network, "matrix": by_torch, "factored": factored}
 
 
 def planned(options, budget):
-    return GradientPlan(
-        name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options
-    ).calibrate(budget)
+    return plan_steps(
+        budget,
+        GradientQuery(
+            name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options
+        ),
+    )
 
 
 @cache
@@ -112,7 +115,7 @@ def stepped(made, data, rows=None):
         else planned(options, gate.budget)
     )
     with gate.gradients(plan, loss, method="t", public={}, microbatch=rows) as session:
-        return session.step(start), session._gradients.execution
+        return session.step(start), session._steps.vectors._gradients.execution
 
 
 @pytest.mark.parametrize("kind", list(LOSSES))
@@ -191,7 +194,7 @@ def check_all_blocks():
     """Whatever this process's kernels do, in blocks of whatever size: a sum is the sum of its records."""
     samples.poisson_sample = lambda records, rate, _: np.arange(records)
     noise.add_noise = lambda sums, **_: sums
-    gradients.GradientSession._unpacked = lambda self, sums: sums
+    gradients.GradientVectors.unpacked = lambda self, sums: sums
     data = frame(33)
     for kind, made in list(LOSSES.items())[:2]:
         for rows in (14, 8):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.shared.stated import kinds, steps_of
+from tests.shared.stated import kinds, step_query
 
 from noisegate.errors import OptionError
 from noisegate.gate import samples
@@ -14,6 +14,7 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
 from noisegate.ledger.ledger import Kind
 from noisegate.privacy import noise
+from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.plan import Query
 from noisegate.queries.feature_map import Counts
 from noisegate.schema import Continuous, Schema
@@ -39,9 +40,9 @@ def opened(journal, *, steps=5, method="test", queries=(), **options):
         epsilon=50.0,
         **options,
     )
-    plan = steps_of(2, steps=steps, queries=queries)
+    plan = step_query(2, steps=steps, queries=queries)
     return gate.gradients(
-        plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal
+        plan_steps(gate.budget, plan), loss, method=method, public={}, journal=journal
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.shared.stated import kinds, steps_of
+from tests.shared.stated import kinds, step_query
 from tests.shared.steps import SCHEMA, SHAPES, START, frame, loss, mix
 from tests.shared.sums import squared
 
@@ -18,7 +18,7 @@ from noisegate.gate.per_example.gradients import (
 )
 from noisegate.ledger.ledger import Kind
 from noisegate.models.folder import verify_model, write_model
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
 from noisegate.queries.feature_map import Counts
@@ -34,7 +34,7 @@ def plan_of(**options):
         "parameters": SHAPES,
         **options,
     }
-    return GradientPlan(name="gradients", **options)
+    return GradientQuery(name="gradients", **options)
 
 
 def opened(data=None, plan=None, *, loss=loss, epsilon=90.0, options=None, **session):
@@ -44,7 +44,7 @@ def opened(data=None, plan=None, *, loss=loss, epsilon=90.0, options=None, **ses
         epsilon=epsilon,
         **(options or {}),
     )
-    calibrated = (plan or plan_of()).calibrate(gate.budget)
+    calibrated = plan_steps(gate.budget, plan or plan_of())
     return gate.gradients(
         calibrated, loss, **{"method": "test", "public": {"why": "a test"}, **session}
     )
@@ -64,7 +64,7 @@ def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     exact = torch.cat([records * residual[:, None], residual[:, None]], dim=1)[taken]
     exact *= torch.clamp(0.4 / exact.norm(dim=1, keepdim=True), max=1)
     with opened(plan=plan_of(steps=300, clip_norm=0.4), epsilon=50.0) as session:
-        std = session.plan.noise_std_natural
+        std = steps_of(session.plan).noise_std_natural
         steps = [session.step(START) for _ in range(300)]
     found = (
         np.array([[*step["w"].tolist(), float(step["bias"])] for step in steps])
@@ -85,7 +85,7 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
         first, second = session.step(START), session.step(START)
     values = torch.stack([first["w"], second["w"]])
     assert torch.isfinite(values).all() and len(set(values.flatten().tolist())) == 6
-    assert values.abs().max() < 10 * session.plan.noise_std_natural
+    assert values.abs().max() < 10 * steps_of(session.plan).noise_std_natural
 
 
 def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
@@ -98,8 +98,11 @@ def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
     with opened(plan=plan_of(steps=3, sampling_probability=0.3)) as session:
         for _ in range(3):
             session.step(START)
-    assert asked == [(80, session.plan.plan.sampling_probability)] * 3
-    assert session.plan.plan.sampling_probability == session.plan.event.rate
+    assert asked == [(80, steps_of(session.plan).query.sampling_probability)] * 3
+    assert (
+        steps_of(session.plan).query.sampling_probability
+        == steps_of(session.plan).event.rate
+    )
 
 
 def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(everyone):
@@ -132,7 +135,7 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(everyone):
         microbatch=32,
     ) as session:
         other = session.step({"w": weight})["w"]
-    noise = session.plan.noise_std_natural
+    noise = steps_of(session.plan).noise_std_natural
     assert one.norm() > 100 * noise
     # Noise of both, and two roundings toward zero to 2⁻¹² in each record.
     assert (one - other).abs().max() < 12 * noise + 80 * 0.5 * 3 / 4096
@@ -197,10 +200,8 @@ def test_the_session_refuses_after_the_last_step():
 def test_the_plan_must_be_that_of_the_gate():
     gate = Gate(frame(), schema=SCHEMA, epsilon=1.0)
     other = Gate(frame(), schema=SCHEMA, epsilon=2.0)
-    for plan in (plan_of(), plan_of().calibrate(other.budget)):
-        with pytest.raises(
-            OptionError, match=r"takes a CalibratedStepPlan|calibrated for"
-        ):
+    for plan in (plan_of(), plan_steps(other.budget, plan_of())):
+        with pytest.raises(OptionError, match=r"takes a Plan|calibrated for"):
             gate.gradients(plan, loss, method="test", public={})
 
 
@@ -275,7 +276,7 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(
 ):
     session = opened(options={"ledger": ledger, "dataset": "clinic"})
     monkeypatch.setattr(
-        session._access.source,
+        session.hand_over().source,
         "batch_readers",
         lambda: (_ for _ in ()).throw(DataError("unreadable")),
     )
@@ -336,7 +337,7 @@ def hostile():
 def plain_source(rows=8):
     """A record's gradient is the row of `hostile` that its code names."""
     table = torch.from_numpy(hostile())
-    plan = steps_of(DIM, clip_norm=NORM)
+    plan = step_query(DIM, clip_norm=NORM)
 
     def loss(parameters, numeric, codes):
         return (parameters["w"] * table[codes[:1]][0]).sum()
@@ -351,7 +352,7 @@ def factored_source(rows=8):
     slopes = torch.from_numpy(
         hostile()[:, : groups * outputs].reshape(-1, groups, outputs)
     )
-    plan = steps_of(clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True)
+    plan = step_query(clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True)
     loss = FactoredLoss(
         inputs=lambda numeric, codes: inputs[codes[:1]][0],
         loss=lambda found, numeric, codes: (found * slopes[codes[1:]][0]).sum(),
@@ -364,7 +365,7 @@ def linear_source(rows=8):
     width, outputs = 20, 3
     inputs = torch.from_numpy(hostile()[:, :width])
     slopes = torch.from_numpy(hostile()[:, : outputs + 2])
-    plan = steps_of(clip_norm=NORM, parameters={"b": (2,), "w": (3, 20)})
+    plan = step_query(clip_norm=NORM, parameters={"b": (2,), "w": (3, 20)})
 
     def loss(parameters, numeric, codes):
         found = torch.nn.functional.linear(inputs[codes[:1]], parameters["w"])[0]
@@ -403,7 +404,7 @@ REST = [(which, (which * 5) % KINDS) for which in range(KINDS)]
 @pytest.mark.parametrize("place", [0, 7, 8, KINDS])
 def test_adding_removing_or_changing_a_record(make, place):
     made = make()
-    units = made[1].units
+    units = made[1].sensitivity
     without = total(made, REST)
     pairs = [(which, other) for which in range(KINDS) for other in (which, 0, 5, 9)]
     with_it = {

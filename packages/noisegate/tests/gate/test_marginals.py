@@ -19,7 +19,13 @@ from noisegate.errors import (
 from noisegate.gate.gate import Gate
 from noisegate.gate.sessions import marginals
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
+from noisegate.privacy.marginal_plan import (
+    NoisyMarginals,
+    marginal_columns,
+    marginals_of,
+    neighbour_distance,
+    plan_marginals,
+)
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
@@ -68,7 +74,7 @@ def planned(gate, **changes):
         "candidates": pairs,
         **changes,
     }
-    return MarginalPlan.calibrate(gate.budget, **settings)
+    return plan_marginals(gate.budget, **settings)
 
 
 def ask(gate, plan=None, bins=BINS):
@@ -141,7 +147,7 @@ def test_every_record_becomes_its_public_cell(gate):
         *np.repeat(np.array(CELLS), COUNTS, axis=0).T.tolist(),
         [0] * sum(COUNTS),
     ]
-    frame = marginals._lazy_frame(codes, planned(gate)).collect()
+    frame = marginals._lazy_frame(codes, marginals_of(planned(gate))).collect()
     assert frame.columns == ["0", "1", "2"]
     for column in range(3):
         given = frame[str(column)].fill_null(SIZES[column] - 1).to_list()
@@ -168,18 +174,20 @@ def test_opendp_finds_the_cost_of_a_neighbour_within_the_plan(options, distance)
 
     data = people().assign(who=1) if options is UNITS else people()
     plan = planned(Gate(data, schema=SCHEMA, epsilon=1.0, **options), **SMALL)
-    cost = marginals._build_measurement(plan).map([dp.polars.Bound(per_group=distance)])
-    assert 0.99 * plan.rho < cost < plan.rho
+    asked = marginals_of(plan)
+    measure = marginals._build_measurement(asked, neighbour_distance(plan.budget))
+    cost = measure.map([dp.polars.Bound(per_group=distance)])
+    assert 0.99 * asked.rho < cost < asked.rho
 
 
 def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(
     gate, monkeypatch
 ):
     monkeypatch.setattr(
-        MarginalPlan, "spendable_rho", property(lambda plan: plan.rho * 1.01)
+        NoisyMarginals, "spendable_rho", property(lambda asked: asked.rho * 1.01)
     )
     with pytest.raises(CalibrationError, match="OpenDP would spend more"):
-        marginals._build_measurement(planned(gate, **SMALL))
+        marginals._build_measurement(marginals_of(planned(gate, **SMALL)), 1)
 
 
 def test_bins_of_another_plan_are_refused(gate):
@@ -218,7 +226,7 @@ def test_when_opendp_stops_the_cost_stays_reserved(book, monkeypatch):
         raise ValueError("SECRET")
 
     book.register("stopped", epsilon=1.0, delta=1e-5)
-    monkeypatch.setattr(marginals, "_build_measurement", lambda plan: stop)
+    monkeypatch.setattr(marginals, "_build_measurement", lambda asked, distance: stop)
     with pytest.raises(
         DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved"
     ) as caught:

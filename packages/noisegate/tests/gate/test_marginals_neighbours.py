@@ -17,7 +17,7 @@ from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate.gate.gate import Gate
 from noisegate.gate.sessions import marginals
-from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.marginal_plan import plan_marginals
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import Schema
 
@@ -148,7 +148,7 @@ def run(monkeypatch):
             adjacency=adjacency,
             records=len(records),
         )
-        plan = MarginalPlan.calibrate(
+        plan = plan_marginals(
             gate.budget,
             name="m",
             algorithm=algorithm,

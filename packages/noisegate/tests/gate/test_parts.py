@@ -21,7 +21,7 @@ from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
 from noisegate.methods.linked import Linked
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.contingency import MIN_WEIGHT, Contingency
 from noisegate.queries.feature_map import Counts
@@ -240,9 +240,7 @@ class WholeRecords(LocalEngine):
 
 def test_a_gate_of_linked_tables_refuses_other_questions_before_it_reads():
     gate = Gate(OTHERS, schema=SCHEMA, epsilon=1.0)
-    plan = Plan(
-        queries=(Query.of("counts", Counts(), columns=1, share=1.0),)
-    ).calibrate(gate.budget)
+    plan = plan_sums(gate.budget, (Query.of("counts", Counts(), columns=1, share=1.0),))
     with (
         gate.open(plan, method="linked", public={}) as session,
         pytest.raises(OptionError, match="only counts of cells"),

@@ -14,8 +14,8 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import module_loss
 from noisegate.gate.sums import LocalEngine
 from noisegate.privacy import noise
-from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.schema import Continuous, Schema
 
 SCHEMA = Schema(
@@ -68,7 +68,7 @@ def test_a_map_that_rounds_by_place_on_one_thread_is_summed_record_by_record(
     def total(rows):
         gate = Gate(rows, schema=SCHEMA, epsilon=1.0, engine=engine)
         query = Query.of("q", RoundsByPlaceOnOneThread(threads), columns=1, share=1.0)
-        plan = Plan(queries=(query,)).calibrate(gate.budget)
+        plan = plan_sums(gate.budget, (query,))
         with pytest.warns(SlowKernelsWarning):
             return gate.sum(plan, method="t", public={}).values["q"]
 
@@ -92,11 +92,11 @@ def gradients_seen_by(loss_threads, *, engine=None):
         epsilon=9.0,
         engine=engine,
     )
-    plan = GradientPlan(
+    plan = GradientQuery(
         name="g", steps=2, sampling_probability=0.5, clip_norm=1.0, parameters=shapes
     )
     session = gate.gradients(
-        plan.calibrate(gate.budget), module_loss(network, loss), method="t", public={}
+        plan_steps(gate.budget, plan), module_loss(network, loss), method="t", public={}
     )
     return session, start
 

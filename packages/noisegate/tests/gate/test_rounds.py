@@ -13,7 +13,7 @@ from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.contingency import Contingency
 from noisegate.queries.feature_map import Counts
@@ -53,21 +53,19 @@ def question(name, features, dim=None, **options):
     )
 
 
-PLAN = Plan(
-    queries=(
-        question("bins", FIRST),
-        question("pairs", LATER, dim=40, share=3.0, adaptive=True),
-    )
+QUERIES = (
+    question("bins", FIRST),
+    question("pairs", LATER, dim=40, share=3.0, adaptive=True),
 )
 
 
-def opened(data=None, plan=PLAN, **options):
+def opened(data=None, queries=QUERIES, **options):
     gate = Gate(
         frame() if data is None else data,
         **{"schema": SCHEMA, "epsilon": 500.0, **options},
     )
     return gate.open(
-        plan.calibrate(gate.budget), method="test", public={"why": "a test"}
+        plan_sums(gate.budget, queries), method="test", public={"why": "a test"}
     )
 
 
@@ -152,7 +150,7 @@ def test_no_question_is_answered_after_the_ledger_refused(ledger):
 def test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer():
     gate = Gate(frame(), schema=SCHEMA, epsilon=500.0)
     sessions = [
-        gate.open(PLAN.calibrate(gate.budget), method="test", public={})
+        gate.open(plan_sums(gate.budget, QUERIES), method="test", public={})
         for _ in range(2)
     ]
     sessions[1].ask({"bins": FIRST})
@@ -211,9 +209,8 @@ def test_an_adaptive_map_of_a_larger_norm_is_refused():
     ],
 )
 def test_tables_of_other_columns_than_the_schema_has_are_refused(features):
-    plan = Plan(queries=(question("bins", features),))
     with (
-        opened(plan=plan) as session,
+        opened(queries=(question("bins", features),)) as session,
         pytest.raises(OptionError, match="the schema has 1 and"),
     ):
         session.ask({"bins": features})
@@ -329,9 +326,7 @@ def units_opened(frame, engine, contributions=3, **options):
         ),
         Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
     )
-    return gate, gate.open(
-        Plan(queries=questions).calibrate(gate.budget), method="test", public={}
-    )
+    return gate, gate.open(plan_sums(gate.budget, questions), method="test", public={})
 
 
 def sums(frame, showing_engine, contributions=3):

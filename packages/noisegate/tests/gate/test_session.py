@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import torch
-from tests.shared.stated import kinds, ledger_of, steps_of
+from tests.shared.stated import kinds, ledger_of, step_query, summed
 
 from noisegate import Gate, Schema, fit
 from noisegate.errors import (
@@ -24,13 +24,14 @@ from noisegate.errors import (
     installed,
 )
 from noisegate.gate.discovery.schema_gate import SchemaGate
-from noisegate.gate.session import State
 from noisegate.gate.sessions import marginals
+from noisegate.gate.transaction import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Plan, Query
-from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.privacy.gradient_plan import plan_steps
+from noisegate.privacy.marginal_plan import NoisyMarginals, plan_marginals
+from noisegate.privacy.plan import Query, plan_sums
+from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Continuous
@@ -82,14 +83,12 @@ class Kinds:
         counts = Query(
             name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True
         )
-        session = gate.open(
-            Plan(queries=(counts,)).calibrate(gate.budget), method="test", public={}
-        )
+        session = gate.open(plan_sums(gate.budget, (counts,)), method="test", public={})
         return session, lambda: session.ask({"counts": Counts()}), session.release
 
     def gradients(self, journal=None):
         gate = self.gate()
-        plan = steps_of(1).calibrate(gate.budget)
+        plan = plan_steps(gate.budget, step_query(1))
 
         def loss(parameters, numeric, codes):
             return (parameters["w"] * numeric).sum()
@@ -99,13 +98,16 @@ class Kinds:
 
     def batch(self):
         gate = self.gate()
-        plan = BatchPlan(
-            name="b",
-            steps=3,
-            sampling_probability=0.5,
-            clip_norm=1.0,
-            parameters={"w": (1,)},
-        ).calibrate(gate.budget)
+        plan = plan_steps(
+            gate.budget,
+            BatchQuery(
+                name="b",
+                steps=3,
+                sampling_probability=0.5,
+                clip_norm=1.0,
+                parameters={"w": (1,)},
+            ),
+        )
         session = gate.batch(
             plan,
             lambda at, numeric, codes: {"w": numeric.sum(axis=0)},
@@ -122,10 +124,8 @@ class Kinds:
             "sizes": (2, 2),
             "candidates": ((0, 1),),
         }
-        plan = MarginalPlan.calibrate(
-            gate.budget, name="mst", algorithm="MST", **options
-        )
-        access = gate._grant_access(plan, MarginalPlan, "test", {})
+        plan = plan_marginals(gate.budget, name="mst", algorithm="MST", **options)
+        access = gate._grant_access(plan, NoisyMarginals, "test", {})
         session = marginals.MarginalSession(
             access, (NumericBins((0.5,), nullable=False),)
         )
@@ -262,9 +262,11 @@ def test_no_state_but_the_asking_ones_reaches_the_noise(kind, monkeypatch):
     )
     for state in (PLANNED, CLOSED, RELEASED, VOID):
         session, *_ = getattr(Kinds(), kind)()
-        session.state = state
+        session._transaction.state = state
         with pytest.raises(OptionError):
-            session._add_noise(np.zeros(1, dtype=np.int64), None)
+            session._transaction.add_noise(
+                np.zeros(1, dtype=np.int64), summed(sensitivity=1, noise_std=16.0)
+            )
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -328,7 +330,12 @@ def test_a_forked_child_hands_out_no_second_release(ledger):
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_what_answers_once_cannot_be_copied(again):
     session, *_ = Kinds().sums()
-    for single in (session, session._access.reservation, Kinds().gate()):
+    for single in (
+        session,
+        session._transaction,
+        session.hand_over().reservation,
+        Kinds().gate(),
+    ):
         with pytest.raises(OptionError, match="cannot be copied or pickled"):
             again(single)
 
@@ -351,9 +358,7 @@ def table(rows=400, seed=0):
 def run(data, *, schema=UNBOOKED_SCHEMA, **options):
     """The warnings of a run; the plan is that of the gate."""
     gate = Gate(data, **{"schema": schema, "epsilon": 1.0} | options)
-    plan = Plan(
-        queries=(Query.of("counts", Counts(), columns=1, share=1.0),)
-    ).calibrate(gate.budget)
+    plan = plan_sums(gate.budget, (Query.of("counts", Counts(), columns=1, share=1.0),))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gate.sum(plan, method="counts", public={})
@@ -401,9 +406,7 @@ def test_as_an_error_it_stops_the_run_before_anything_is_spent():
     data = table()
     run(data)
     gate = Gate(data, schema=UNBOOKED_SCHEMA, epsilon=1.0)
-    plan = Plan(
-        queries=(Query.of("counts", Counts(), columns=1, share=1.0),)
-    ).calibrate(gate.budget)
+    plan = plan_sums(gate.budget, (Query.of("counts", Counts(), columns=1, share=1.0),))
     drawn = []
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
         warnings.simplefilter("error", UnbookedWarning)

@@ -9,8 +9,9 @@ from noisegate import Gate
 from noisegate.errors import OptionError
 from noisegate.gate.sessions import shards
 from noisegate.privacy import accounting
+from noisegate.privacy.gradient_plan import plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.schema import Continuous, Schema
 
 SCHEMA = Schema(
@@ -57,7 +58,7 @@ def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **pl
     gate = Gate(
         data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact
     )
-    plan = ShardPlan(
+    plan = ShardQuery(
         **{
             "name": "s",
             "steps": 4,
@@ -68,7 +69,7 @@ def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **pl
         }
     )
     return gate.shards(
-        plan.calibrate(gate.budget), teacher or Means(), method="test", public={}
+        plan_steps(gate.budget, plan), teacher or Means(), method="test", public={}
     )
 
 
@@ -85,12 +86,12 @@ def fixed(monkeypatch, records, seed=1):
         return other
 
     monkeypatch.setattr(
-        shards.ShardSession, "_start_shards", begin(shards.ShardSession._start_shards)
+        shards.ShardVectors, "_start_shards", begin(shards.ShardVectors._start_shards)
     )
     monkeypatch.setattr(
-        shards.ShardSession,
-        "_sample",
-        lambda self, records, number: np.arange(self.plan.plan.shards),
+        shards.ShardVectors,
+        "_asked_shards",
+        lambda self: np.arange(self.query.shards),
         raising=True,
     )
 
@@ -118,7 +119,10 @@ def test_a_public_schedule_says_who_learns_whoever_is_asked():
     with opened(Means(learning=3, warm_up=2), shards=10) as session:
         for _ in range(4):
             session.step(AT)
-        assert session._states[1]["times"].tolist() == [4.0, 4.0] + [3.0] * 8
+        assert (
+            session._steps.vectors._states[1]["times"].tolist()
+            == [4.0, 4.0] + [3.0] * 8
+        )
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -147,7 +151,7 @@ def test_a_record_moves_the_sum_by_at_most_the_sensitivity(
     apart = [session.step(AT) for session in sessions]
     moved, stated = (
         np.linalg.norm((apart[0] - apart[1]).astype(float)),
-        sessions[0].plan.event.sensitivity,
+        steps_of(sessions[0].plan).event.event.sensitivity,
     )
     assert 0.99 * stated < moved <= stated == 2 * UNITS
 
@@ -173,11 +177,13 @@ def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enfor
         for data in (with_it, with_it[:9])
     ]
     apart = [session.step(AT) for session in sessions]
-    stated = sessions[0].plan.event.sensitivity
+    stated = steps_of(sessions[0].plan).event.event.sensitivity
     assert 0.99 * stated < np.linalg.norm((apart[0] - apart[1]).astype(float)) <= stated
     assert stated == pytest.approx(np.sqrt(2) * UNITS, rel=1e-6)
     assert (
-        opened(nonnegative=True, sampling_probability=0.5).plan.event.sensitivity
+        steps_of(
+            opened(nonnegative=True, sampling_probability=0.5).plan
+        ).event.event.sensitivity
         == 2 * UNITS
     )
 
@@ -189,7 +195,9 @@ def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
         session = opened(data=data, shards=70)
         session.step(AT)
         found.append(
-            session._clipped_answers(session._held_records.all_records(), np.arange(70))
+            session._steps.vectors._clipped_answers(
+                session._steps.held_records.all_records(), np.arange(70)
+            )
         )
     assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
 
@@ -201,7 +209,8 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
     dp_accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
-    event = opened(steps=50, sampling_probability=0.1, adjacency=adjacency).plan.event
+    session = opened(steps=50, sampling_probability=0.1, adjacency=adjacency)
+    event = steps_of(session.plan).event
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
     # The norm of a vector is half of the diameter.
     step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))
@@ -217,7 +226,7 @@ def test_each_round_sees_other_records():
     with opened(Means(records=1, rounds=9)) as session:
         session.step(AT)
         places = (
-            session._states[0]["mean"][:, 0] * 199
+            session._steps.vectors._states[0]["mean"][:, 0] * 199
         )  # whole, where a shard saw one record again and again
     assert (places - places.round()).abs().max() > 0.01
 
@@ -261,7 +270,7 @@ def test_a_teacher_cannot_branch_on_what_it_sees():
 
 
 def test_a_session_that_mixes_shards_is_refused(monkeypatch):
-    right = shards.ShardSession._map_over_shards
+    right = shards.ShardVectors._map_over_shards
 
     def mixed(session, function, *given, dims=0):
         found = right(session, function, *given, dims=dims)
@@ -271,7 +280,7 @@ def test_a_session_that_mixes_shards_is_refused(monkeypatch):
             else found
         )
 
-    monkeypatch.setattr(shards.ShardSession, "_map_over_shards", mixed)
+    monkeypatch.setattr(shards.ShardVectors, "_map_over_shards", mixed)
     with pytest.raises(OptionError, match="another shard has other records"):
         opened().step(AT)
 

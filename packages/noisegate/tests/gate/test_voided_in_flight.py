@@ -26,7 +26,7 @@ def drawn(monkeypatch):
     monkeypatch.setattr(
         marginals,
         "_build_measurement",
-        lambda plan: lambda frame: seen.append("opendp") or 1 / 0,
+        lambda asked, distance: lambda frame: seen.append("opendp") or 1 / 0,
     )
     return seen
 

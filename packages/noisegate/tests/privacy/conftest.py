@@ -1,6 +1,8 @@
 """Events that tests of this room ask the price of."""
 
-from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
+from tests.shared.stated import event_of
+
+from noisegate.privacy.events import Gaussian, Sampled, Sampler
 
 SENSITIVITY = 2**22
 DISCRETE = Sampler.DISCRETE_GAUSSIAN
@@ -15,7 +17,7 @@ def gaussian_event(
         "noise_std": multiplier * sensitivity,
         "sampler": sampler,
     }
-    return GaussianEvent(name=name, coordinates=coordinates, **noise)
+    return Gaussian(name=name, coordinates=coordinates, **noise)
 
 
 def sampled_event(multiplier, rate, steps, *, coordinates=100, sampler=DISCRETE):
@@ -25,6 +27,6 @@ def sampled_event(multiplier, rate, steps, *, coordinates=100, sampler=DISCRETE)
         "noise_std": multiplier * SENSITIVITY,
         "sampler": sampler,
     }
-    return SampledGaussianEvent(
-        name="step", rate=rate, steps=steps, coordinates=coordinates, **noise
+    return event_of(
+        Sampled, name="step", rate=rate, steps=steps, coordinates=coordinates, **noise
     )

@@ -6,23 +6,23 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
-from tests.shared.stated import certificate, summed
+from tests.shared.stated import certificate, event_of, summed
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
+    Batched,
     EventError,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Gaussian,
+    Sampled,
     Sampler,
     describe_unit,
 )
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import WIDTH, convolution_multipliers
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query, resolve_unit
+from noisegate.privacy.plan import Budget, Plan, Query, plan_sums, resolve_unit
 
 from .conftest import gaussian_event, sampled_event
 
@@ -255,22 +255,21 @@ def test_every_step_of_a_sampled_event_is_charged_its_slack():
 def test_noise_outside_the_grid_of_the_proof_is_refused(sampler, std):
     noise = {"sensitivity": 1, "noise_std": std, "coordinates": 1, "sampler": sampler}
     for event in (
-        GaussianEvent(name="wide", **noise),
-        SampledGaussianEvent(name="wide", rate=0.1, steps=1, **noise),
+        Gaussian(name="wide", **noise),
+        event_of(Sampled, name="wide", rate=0.1, steps=1, **noise),
     ):
         with pytest.raises(CalibrationError, match=r"'wide'.*outside \[16, "):
             accounting.epsilon([event], 1e-5)
-    fine = GaussianEvent(name="fine", **{**noise, "noise_std": 16.0})
+    fine = Gaussian(name="fine", **{**noise, "noise_std": 16.0})
     assert 0 < accounting.epsilon([fine], 1e-5) < 1
 
 
-def plan_of(coordinates=1000):
-    return Plan(
-        queries=(
-            Query(name="a", dim=coordinates, columns=2, norm=1.0, share=1.0),
-            Query(name="b", dim=10, columns=2, norm=0.3, share=0.2, nonnegative=True),
-        )
+def planned(budget, coordinates=1000):
+    queries = (
+        Query(name="a", dim=coordinates, columns=2, norm=1.0, share=1.0),
+        Query(name="b", dim=10, columns=2, norm=0.3, share=0.2, nonnegative=True),
     )
+    return plan_sums(budget, queries)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -279,9 +278,7 @@ def plan_of(coordinates=1000):
 def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
     epsilon, delta, adjacency
 ):
-    calibrated = plan_of().calibrate(
-        Budget(epsilon=epsilon, delta=delta, adjacency=adjacency)
-    )
+    calibrated = planned(Budget(epsilon=epsilon, delta=delta, adjacency=adjacency))
     assert (
         epsilon * (1 - 1e-6)
         <= accounting.epsilon(calibrated.events, delta, adjacency)
@@ -303,7 +300,7 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
 def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_less(
     coordinates, epsilon, sampler, unused
 ):
-    calibrated = plan_of(coordinates).calibrate(Budget(epsilon=epsilon, delta=1e-5))
+    calibrated = planned(Budget(epsilon=epsilon, delta=1e-5), coordinates)
     assert [event.sampler for event in calibrated.events] == [
         sampler,
         Sampler.DISCRETE_GAUSSIAN,
@@ -327,20 +324,16 @@ def batch(**options):
         "sensitivity": 2**23,
         "noise_std": 2.0**23,
     }
-    return BatchGaussianEvent(
-        **{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options}
+    return event_of(
+        Batched,
+        **{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options},
     )
 
 
 @pytest.mark.parametrize("adjacency", [*Adjacency])
 def test_samples_as_a_whole_cost_what_sums_of_records_of_their_diameter_cost(adjacency):
-    fields = {
-        name: getattr(batch(), name)
-        for name in ("name", "rate", "steps", "sensitivity", "noise_std")
-    }
-    summed = SampledGaussianEvent(
-        **fields, coordinates=9, sampler=Sampler.DISCRETE_GAUSSIAN
-    )
+    vectors = batch()
+    summed = Sampled(event=vectors.event, rate=vectors.rate, steps=vectors.steps)
     assert accounting.epsilon([batch()], 1e-5, adjacency) == accounting.epsilon(
         [summed], 1e-5, adjacency
     )
@@ -441,8 +434,8 @@ def test_a_unit_that_cannot_be_is_refused(options, says):
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
 def test_noise_grows_with_the_number_of_records_used(contributions):
-    plan = Plan(queries=(QUESTION,))
-    one, several = plan.calibrate(budget()), plan.calibrate(budget(contributions))
+    one = plan_sums(budget(), (QUESTION,))
+    several = plan_sums(budget(contributions), (QUESTION,))
     assert several.events[0].sensitivity == contributions * UNITS
     assert several.releases[0].noise_std == pytest.approx(
         contributions * one.releases[0].noise_std, rel=1e-9
@@ -451,13 +444,13 @@ def test_noise_grows_with_the_number_of_records_used(contributions):
 
 
 def test_a_plan_for_fewer_records_than_are_used_is_refused():
-    releases = Plan(queries=(QUESTION,)).calibrate(budget(2)).releases
+    releases = plan_sums(budget(2), (QUESTION,)).releases
     with pytest.raises(CalibrationError, match="is below that of"):
-        CalibratedPlan(budget=budget(3), releases=releases)
+        Plan(budget=budget(3), mechanisms=releases)
 
 
 def certified(contributions):
-    plan = Plan(queries=(QUESTION,)).calibrate(budget(contributions))
+    plan = plan_sums(budget(contributions), (QUESTION,))
     return certificate(
         unit=plan.budget.unit, contributions=contributions, events=plan.events
     )

@@ -2,11 +2,11 @@
 
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import dp_accounting
 import pytest
-from tests.shared.stated import sampled, summed
+from tests.shared.stated import event_of, sampled, summed
 
 from noisegate import __version__
 from noisegate.errors import ModelError, OptionError
@@ -19,25 +19,25 @@ from noisegate.privacy.certificate import (
 )
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Batched,
+    Gaussian,
+    Sampled,
     Sampler,
-    ShardGaussianEvent,
+    Sharded,
 )
 from noisegate.privacy.release import read_certificate
 from noisegate.privacy.silos import Silo, Silos
 from noisegate_evaluate.reporting.public import tradeoff
 
 EVENTS = (
-    GaussianEvent(
+    Gaussian(
         name="a",
         sensitivity=1000,
         noise_std=4000.0,
         coordinates=5,
         sampler=Sampler.DISCRETE_GAUSSIAN,
     ),
-    GaussianEvent(
+    Gaussian(
         name="b",
         sensitivity=10,
         noise_std=1e3 / 3,
@@ -243,18 +243,18 @@ def test_a_row_says_which_records_a_step_asks():
         "coordinates": 9,
     }
     steps["sampler"] = Sampler.DISCRETE_GAUSSIAN
-    assert " x 40 steps at rate 0.05 |" in markdown_row(SampledGaussianEvent(**steps))
+    assert " x 40 steps at rate 0.05 |" in markdown_row(event_of(Sampled, **steps))
     assert "at rate 0.05, each of a sample as a whole" in markdown_row(
-        BatchGaussianEvent(**steps, shards=1)
+        event_of(Batched, **steps, shards=1)
     )
     assert "3 disjoint shards in turn" in markdown_row(
-        BatchGaussianEvent(**{**steps, "rate": 1.0}, shards=3)
+        event_of(Batched, **{**steps, "rate": 1.0}, shards=3)
     )
     assert "3 disjoint shards, each independently at rate 0.05 queried" in markdown_row(
-        ShardGaussianEvent(**steps, shards=3)
+        event_of(Sharded, **steps, shards=3)
     )
     assert "all queried" in markdown_row(
-        ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3)
+        event_of(Sharded, **{**steps, "rate": 1.0}, shards=3)
     )
 
 
@@ -378,14 +378,15 @@ def test_a_secure_sum_is_of_the_same_events_in_all_silos():
 
 # Events survive JSON exactly, and what is not understood is refused, never skipped.
 
-GAUSSIAN = events.GaussianEvent(
+GAUSSIAN = events.Gaussian(
     name="fourier",
     sensitivity=2**22,
     noise_std=1e7 / 3,
     coordinates=12,
     sampler=events.Sampler.DISCRETE_GAUSSIAN,
 )
-SAMPLED = events.SampledGaussianEvent(
+SAMPLED = event_of(
+    events.Sampled,
     name="gradients",
     rate=0.1,
     steps=7,
@@ -396,7 +397,7 @@ SAMPLED = events.SampledGaussianEvent(
 )
 
 
-BATCH = events.BatchGaussianEvent(**{**asdict(SAMPLED), "rate": 1.0}, shards=3)
+BATCH = events.Batched(event=SAMPLED.event, rate=1.0, steps=7, shards=3)
 
 
 @pytest.mark.parametrize("name", ["add_remove", "ADD-REMOVE", None])
@@ -424,7 +425,7 @@ def test_stored_events_are_understood_for_ever():
     }
     assert events.event_from_json(
         {**stored, "sampler": "discrete-gaussian"}
-    ) == events.GaussianEvent(
+    ) == events.Gaussian(
         name="q",
         sensitivity=3,
         noise_std=48.0,

@@ -12,11 +12,11 @@ from tests.shared.stated import sampled
 from noisegate.errors import CalibrationError, OptionError, UserError
 from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import effective_multiplier, sampler_slack
-from noisegate.privacy.events import Adjacency, Sampler
-from noisegate.privacy.gradient_plan import RATES, GradientPlan
+from noisegate.privacy.events import Adjacency, Sampler, replace_gaussian
+from noisegate.privacy.gradient_plan import RATES, GradientQuery, plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import NARROWEST, convolved_std
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.plan import Budget, Plan, Query, plan_sums
 
 
 def plan_of(**options):
@@ -26,12 +26,12 @@ def plan_of(**options):
         clip_norm=0.5,
         parameters={"w": (30, 5), "b": (5,)},
     )
-    return GradientPlan(name="gradients", **{**usual, **options})
+    return GradientQuery(name="gradients", **{**usual, **options})
 
 
 @cache
 def calibrated():
-    return plan_of().calibrate(Budget(epsilon=1.0))
+    return plan_steps(Budget(epsilon=1.0), plan_of())
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -43,34 +43,43 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
     epsilon, steps, rate, adjacency
 ):
     budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency)
-    found = plan_of(steps=steps, sampling_probability=rate).calibrate(budget)
+    found = plan_steps(budget, plan_of(steps=steps, sampling_probability=rate))
     assert epsilon * 0.998 <= found.epsilon <= epsilon
     assert found.epsilon == accounting.epsilon(found.events, 1e-5, adjacency)
     # The other way round: two thirds of the noise cost clearly more.
-    less = dataclasses.replace(
-        found.event, noise_std=convolved_std(found.event.noise_std * 2 / 3)
+    less = replace_gaussian(
+        steps_of(found).event,
+        noise_std=convolved_std(steps_of(found).event.event.noise_std * 2 / 3),
     )
     assert accounting.epsilon([less], 1e-5, adjacency) > epsilon * 1.2
     with pytest.raises(CalibrationError, match="more than"):
-        dataclasses.replace(found, event=less)
+        dataclasses.replace(
+            found, mechanisms=(dataclasses.replace(steps_of(found), event=less),)
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1000.0])
 @pytest.mark.parametrize(("delta", "steps"), [(1e-12, 10_000), (0.4, 100)])
 def test_the_extremes_calibrate(epsilon, delta, steps):
-    found = plan_of(steps=steps, sampling_probability=0.1).calibrate(
-        Budget(epsilon=epsilon, delta=delta)
+    found = plan_steps(
+        Budget(epsilon=epsilon, delta=delta),
+        plan_of(steps=steps, sampling_probability=0.1),
     )
     assert 0 <= found.epsilon <= epsilon
-    less = dataclasses.replace(found.event, noise_std=found.event.noise_std * 0.97)
+    less = replace_gaussian(
+        steps_of(found).event, noise_std=steps_of(found).event.event.noise_std * 0.97
+    )
     assert accounting.epsilon([less], delta) > epsilon
 
 
 def test_noise_is_never_narrower_than_what_can_be_drawn():
-    found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(
-        Budget(epsilon=100.0)
+    found = plan_steps(
+        Budget(epsilon=100.0), plan_of(steps=1, sampling_probability=1 / RATES)
     )
-    assert found.event.noise_std == convolved_std(NARROWEST) and found.epsilon < 100.0
+    assert (
+        steps_of(found).event.event.noise_std == convolved_std(NARROWEST)
+        and found.epsilon < 100.0
+    )
 
 
 def test_questions_are_paid_from_the_same_budget():
@@ -78,7 +87,7 @@ def test_questions_are_paid_from_the_same_budget():
         name="counts", dim=1, columns=10, norm=1.0, share=0.1, nonnegative=True
     )
     both, alone = (
-        plan_of(queries=(counts,)).calibrate(Budget(epsilon=1.0)),
+        plan_steps(Budget(epsilon=1.0), plan_of(queries=(counts,))),
         calibrated(),
     )
     assert 0.998 <= both.epsilon <= 1.0 and [event.name for event in both.events] == [
@@ -86,8 +95,8 @@ def test_questions_are_paid_from_the_same_budget():
         "gradients",
     ]
     assert (
-        both.noise_multiplier > alone.noise_multiplier * 1.01
-        and accounting.epsilon([both.event], 1e-5) < 1.0
+        steps_of(both).noise_multiplier > steps_of(alone).noise_multiplier * 1.01
+        and accounting.epsilon([steps_of(both).event], 1e-5) < 1.0
     )
     assert both.release("counts").event.noise_multiplier > 3.0
 
@@ -97,7 +106,7 @@ def test_questions_beside_steps_are_planned_for_units_of_one_record():
     counts = Query(
         name="counts", dim=1, columns=2, norm=1.0, share=0.1, nonnegative=True
     )
-    assert plan_of(queries=(counts,)).calibrate(budget).epsilon <= 1.0
+    assert plan_steps(budget, plan_of(queries=(counts,))).epsilon <= 1.0
 
 
 def test_rates_are_rounded_up_to_what_a_word_can_realise():
@@ -105,33 +114,36 @@ def test_rates_are_rounded_up_to_what_a_word_can_realise():
     assert rate * RATES == int(rate * RATES) and 1 / 3 <= rate < 1 / 3 + 2 / RATES
     assert plan_of(sampling_probability=1).sampling_probability == 1
     assert plan_of(sampling_probability=1e-300).sampling_probability == 1 / RATES
-    found = plan_of(sampling_probability=1 / 3).calibrate(Budget(epsilon=1.0))
-    assert found.event.rate == rate
+    found = plan_steps(Budget(epsilon=1.0), plan_of(sampling_probability=1 / 3))
+    assert steps_of(found).event.rate == rate
 
 
 def test_the_event_states_the_norm_of_one_record_under_both_relations():
     for adjacency in Adjacency:
-        event = plan_of().calibrate(Budget(epsilon=1.0, adjacency=adjacency)).event
-        assert (event.sensitivity, event.coordinates, event.steps) == (UNITS, 155, 200)
-    factored = plan_of(parameters={"w": (1, 2, 3)}, factored=True).calibrate(
-        Budget(epsilon=1.0)
+        (event,) = plan_steps(
+            Budget(epsilon=1.0, adjacency=adjacency), plan_of()
+        ).events
+        step = event.event
+        assert (step.sensitivity, step.coordinates, event.steps) == (UNITS, 155, 200)
+    factored = plan_steps(
+        Budget(epsilon=1.0), plan_of(parameters={"w": (1, 2, 3)}, factored=True)
     )
-    assert factored.event.sensitivity == 2**24
-    assert factored.noise_std_natural == pytest.approx(
-        factored.noise_multiplier * 0.5, rel=5e-3
+    assert steps_of(factored).event.event.sensitivity == 2**24
+    assert steps_of(factored).noise_std_natural == pytest.approx(
+        steps_of(factored).noise_multiplier * 0.5, rel=5e-3
     )
 
 
 def test_an_event_of_another_plan_is_refused():
     found = calibrated()
-    for change in (
-        {"steps": 199},
-        {"rate": 0.005},
-        {"sensitivity": 1},
-        {"coordinates": 1},
+    for other in (
+        dataclasses.replace(steps_of(found).event, steps=199),
+        dataclasses.replace(steps_of(found).event, rate=0.005),
+        replace_gaussian(steps_of(found).event, sensitivity=1),
+        replace_gaussian(steps_of(found).event, coordinates=1),
     ):
         with pytest.raises(CalibrationError, match="not that of its plan"):
-            dataclasses.replace(found, event=dataclasses.replace(found.event, **change))
+            dataclasses.replace(steps_of(found), event=other)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +170,7 @@ def test_unusable_options_are_refused(options):
 def test_units_with_several_records_are_refused():
     budget = Budget(epsilon=1.0, unit="patient, at most 3 records", contributions=3)
     with pytest.raises(OptionError, match=r"contributions=3.*contributions=1"):
-        plan_of().calibrate(budget)
+        plan_steps(budget, plan_of())
 
 
 def test_a_budget_that_no_noise_can_keep_is_refused_with_a_cure(monkeypatch):
@@ -167,7 +179,7 @@ def test_a_budget_that_no_noise_can_keep_is_refused_with_a_cure(monkeypatch):
         CalibrationError,
         match=r"epsilon=0\.01.*200 steps.*they cost epsilon=.* at least",
     ):
-        plan_of().calibrate(Budget(epsilon=0.01))
+        plan_steps(Budget(epsilon=0.01), plan_of())
 
 
 def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
@@ -208,12 +220,12 @@ def question(name="q", share=1.0, **options):
     )
 
 
-def plan(*shares, **options):
-    return Plan(
-        queries=tuple(
-            question(f"q{i}", share, **options) for i, share in enumerate(shares)
-        )
-    )
+BUDGET = Budget(epsilon=1.0)
+
+
+def plan(*shares, budget=BUDGET, **options):
+    queries = [question(f"q{i}", share, **options) for i, share in enumerate(shares)]
+    return plan_sums(budget, queries)
 
 
 @pytest.mark.parametrize(
@@ -275,21 +287,19 @@ def test_an_unusable_question_is_refused_by_name(options):
 )
 def test_a_question_without_a_grid_is_refused_before_data(options):
     with pytest.raises(OptionError):
-        Plan(queries=(question(**options),)).calibrate(Budget(epsilon=1.0))
+        plan_sums(Budget(epsilon=1.0), (question(**options),))
 
 
 @pytest.mark.parametrize("questions", [(), (question("a"), question("a"))])
 def test_a_plan_needs_questions_with_names_of_their_own(questions):
     with pytest.raises(OptionError, match="each with its own name"):
-        Plan(queries=questions)
+        plan_sums(BUDGET, questions)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-6, 3e5])
 def test_shares_are_relative_parts_of_mu_squared(factor):
     shares = (1.0, 0.5, 0.03)
-    calibrated = plan(*(share * factor for share in shares)).calibrate(
-        Budget(epsilon=1.0)
-    )
+    calibrated = plan(*(share * factor for share in shares))
     parts = [effective_multiplier(event) ** -2 for event in calibrated.events]
     for part, share in zip(parts, shares, strict=True):
         assert part / sum(parts) == pytest.approx(share / sum(shares), rel=1e-9)
@@ -299,83 +309,77 @@ def test_shares_are_relative_parts_of_mu_squared(factor):
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_sensitivity_below_that_of_the_adjacency_is_refused(adjacency):
     budget = Budget(epsilon=1.0, adjacency=adjacency)
-    good = plan(1.0, 1.0).calibrate(budget)
+    good = plan(1.0, 1.0, budget=budget)
     first = good.releases[0]
-    assert CalibratedPlan(budget=budget, releases=good.releases) == good
+    assert Plan(budget=budget, mechanisms=good.releases) == good
     weak = replace(first, sensitivity=first.sensitivity - 1)
     with pytest.raises(CalibrationError, match="'q0': sensitivity="):
-        CalibratedPlan(budget=budget, releases=(weak, good.releases[1]))
+        Plan(budget=budget, mechanisms=(weak, good.releases[1]))
 
 
 def test_a_plan_for_add_remove_does_not_pass_for_replace_one():
-    good = plan(1.0).calibrate(Budget(epsilon=1.0))
+    good = plan(1.0)
     with pytest.raises(CalibrationError):
-        CalibratedPlan(
+        Plan(
             budget=Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE),
-            releases=good.releases,
+            mechanisms=good.releases,
         )
 
 
 def test_a_plan_may_cost_exactly_its_budget():
-    good = plan(1.0).calibrate(Budget(epsilon=1.0))
+    good = plan(1.0)
     assert (
-        CalibratedPlan(
-            budget=Budget(epsilon=good.epsilon), releases=good.releases
-        ).events
+        Plan(budget=Budget(epsilon=good.epsilon), mechanisms=good.releases).events
         == good.events
     )
 
 
 @pytest.mark.parametrize("factor", [1 - 1e-5, 2 / 3, 0.5, 1e-3])
 def test_too_little_noise_is_refused(factor):
-    budget = Budget(epsilon=1.0)
-    good = plan(1.0, 0.1).calibrate(budget)
+    good = plan(1.0, 0.1)
     weak = tuple(
         replace(release, noise_std=release.noise_std * factor)
         for release in good.releases
     )
     with pytest.raises(CalibrationError, match="more than the 1 asked for"):
-        CalibratedPlan(budget=budget, releases=weak)
+        Plan(budget=BUDGET, mechanisms=weak)
     strong = tuple(
         replace(release, noise_std=release.noise_std / factor)
         for release in good.releases
     )
-    assert CalibratedPlan(budget=budget, releases=strong).epsilon < 1.0
+    assert Plan(budget=BUDGET, mechanisms=strong).epsilon < 1.0
 
 
 def test_another_question_asked_on_the_side_is_refused():
-    budget = Budget(epsilon=1.0)
-    good = plan(1.0).calibrate(budget)
-    more = plan(1.0, 1.0).calibrate(budget).releases[1]
+    good = plan(1.0)
+    more = plan(1.0, 1.0).releases[1]
     with pytest.raises(CalibrationError, match="more than"):
-        CalibratedPlan(budget=budget, releases=(*good.releases, more))
+        Plan(budget=BUDGET, mechanisms=(*good.releases, more))
 
 
 @pytest.mark.parametrize("field", ["sensitivity", "noise_std"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, 1.0])
 def test_values_that_no_calibration_gives_are_refused(field, bad):
-    budget = Budget(epsilon=1.0)
-    (good,) = plan(1.0).calibrate(budget).releases
+    (good,) = plan(1.0).releases
     with pytest.raises(UserError):
-        CalibratedPlan(budget=budget, releases=(replace(good, **{field: bad}),))
+        Plan(budget=BUDGET, mechanisms=(replace(good, **{field: bad}),))
 
 
 def test_a_share_too_small_for_the_grid_is_refused():
     with pytest.raises(CalibrationError, match=r"'q1'.*larger share"):
-        plan(1.0, 1e-30).calibrate(Budget(epsilon=1.0))
+        plan(1.0, 1e-30)
 
 
 def test_no_sampler_eats_more_than_a_tenth_of_delta():
     # On its own, each of these questions would cost less than that by the rounded sampler; twenty take all of δ.
-    large = plan(*[1.0] * 20, dim=510_000)
-    assert large.queries[0].coordinates == 1_020_000
-    found = large.calibrate(Budget(epsilon=1.0, delta=1e-5))
+    found = plan(*[1.0] * 20, dim=510_000)
+    assert found.releases[0].coordinates == 1_020_000
     assert {event.sampler for event in found.events} == {Sampler.CONVOLVED_GAUSSIAN}
     assert 1 - 1e-4 <= found.epsilon <= 1.0
 
 
 def test_a_plan_says_its_noise_beside_what_records_add_up_to():
-    found = Plan(queries=(question(norm=2.0),)).calibrate(Budget(epsilon=1.0))
+    found = plan_sums(Budget(epsilon=1.0), (question(norm=2.0),))
     told = found.describe(1000)
     (one,) = told["releases"]
     assert one["sensitivity"] == pytest.approx(2.0, rel=1e-3)
@@ -388,7 +392,7 @@ def test_a_plan_says_its_noise_beside_what_records_add_up_to():
 
 def test_a_plan_of_steps_says_how_many_records_a_step_uses_and_how_large_its_noise_is():
     described = plan_of(steps=50, sampling_probability=0.125)
-    described = described.calibrate(Budget(epsilon=1.0)).describe(1000)
+    described = plan_steps(BUDGET, described).describe(1000)
     assert described["records_a_step"] == 125.0
     assert described["parameters"] == 155 and described["steps"] == 50
     assert described["noise_multiplier"] > 0
@@ -396,5 +400,5 @@ def test_a_plan_of_steps_says_how_many_records_a_step_uses_and_how_large_its_noi
 
 def test_each_query_beside_the_steps_is_described_with_its_signal():
     steps = plan_of(queries=(question(norm=2.0),))
-    (beside,) = steps.calibrate(Budget(epsilon=1.0)).describe(1000)["releases"]
+    (beside,) = plan_steps(BUDGET, steps).describe(1000)["releases"]
     assert beside["norm"] == 2.0 and beside["signal_to_noise"] > 0

@@ -1,14 +1,20 @@
+from dataclasses import replace
+
 import pytest
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
-from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.events import Adjacency, ZeroConcentrated
+from noisegate.privacy.marginal_plan import (
+    marginals_of,
+    neighbour_distance,
+    plan_marginals,
+)
+from noisegate.privacy.plan import Budget, Plan
 
 
 def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):
-    return MarginalPlan.calibrate(
+    return plan_marginals(
         Budget(**{"epsilon": 1.0, **budget}),
         name="mst",
         algorithm="MST",
@@ -23,7 +29,9 @@ def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):
 def test_a_plan_spends_the_whole_budget_and_no_more(epsilon, delta):
     plan = planned(epsilon=epsilon, delta=delta)
     assert plan.events == (
-        ZeroConcentratedEvent(name="mst", rho=plan.rho, mechanism="OpenDP mbi.MST"),
+        ZeroConcentrated(
+            name="mst", rho=marginals_of(plan).rho, mechanism="OpenDP mbi.MST"
+        ),
     )
     assert epsilon * (1 - 1e-6) <= accounting.epsilon(plan.events, delta) <= epsilon
 
@@ -31,19 +39,14 @@ def test_a_plan_spends_the_whole_budget_and_no_more(epsilon, delta):
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
     plan = planned()
     with pytest.raises(CalibrationError, match="more than the 1 asked for"):
-        MarginalPlan(
-            budget=plan.budget,
-            name="mst",
-            algorithm="MST",
-            options={},
-            sizes=plan.sizes,
-            candidates=plan.candidates,
-            rho=plan.rho * 1.001,
-        )
+        marginals = marginals_of(plan)
+        more = replace(marginals, rho=marginals.rho * 1.001)
+        Plan(budget=plan.budget, mechanisms=(more,))
 
 
 def test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost():
-    few, many = planned(), planned(sizes=(3, 1, 100_000))
+    few = marginals_of(planned())
+    many = marginals_of(planned(sizes=(3, 1, 100_000)))
     assert (
         0.99 < few.spendable_rho / few.rho < 0.9995
         and 0.9 < many.spendable_rho / many.rho < few.spendable_rho / few.rho
@@ -54,11 +57,11 @@ def test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost():
     ("adjacency", "distance"), [(Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)]
 )
 def test_a_replaced_record_is_one_removed_and_one_added(adjacency, distance):
-    assert planned(adjacency=adjacency).distance == distance
+    assert neighbour_distance(Budget(epsilon=1.0, adjacency=adjacency)) == distance
 
 
 def test_a_unit_with_several_records_moves_all_of_them():
-    assert planned(contributions=3).distance == 3
+    assert neighbour_distance(Budget(epsilon=1.0, contributions=3)) == 3
 
 
 @pytest.mark.parametrize("sizes", [(), (5,), (1, 5, 1)])

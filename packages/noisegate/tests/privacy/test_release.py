@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 from tests.shared.stated import certificate
 
 from noisegate.errors import ModelError
-from noisegate.privacy.events import GaussianEvent, Sampler
+from noisegate.privacy.events import Gaussian, Sampler
 from noisegate.privacy.release import (
     CERTIFICATE_FILE,
     VALUES_FILE,
@@ -30,7 +30,7 @@ def release():
         "a": np.array([[1.0, -2.5], [1e-300, 3e300]]),
         "b": np.array([[0.1 + 0.2, 5.0, -0.0]]).T,
     }
-    event = GaussianEvent(
+    event = Gaussian(
         name="a",
         sensitivity=1,
         noise_std=16.0,

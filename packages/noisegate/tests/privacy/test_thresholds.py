@@ -6,19 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from tests.shared.stated import ledger_of, sampled
+from tests.shared.stated import event_of, ledger_of, sampled
 
 from noisegate.errors import CalibrationError, ModelError
-from noisegate.gate.discovery.schema_gate import DiscoveryPlan, plan_discovery
+from noisegate.gate.discovery.schema_gate import plan_discovery
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
     EventError,
-    GaussianEvent,
+    Gaussian,
     Sampler,
-    ThresholdedGaussianEvent,
+    Thresholded,
     event_from_json,
     event_to_json,
+    gaussian_of,
+    replace_gaussian,
 )
 from noisegate.privacy.noise import noisy_counts_above
 from noisegate.privacy.plan import Budget
@@ -38,7 +40,7 @@ def event(keys=3, std=20_000.0, z=4.0, **changes):
         "coordinates": keys * 2**30,
         "sampler": Sampler.DISCRETE_GAUSSIAN,
     }
-    return ThresholdedGaussianEvent(**{**fields, **changes})
+    return event_of(Thresholded, **{**fields, **changes})
 
 
 def exact_delta(event, epsilon, common):
@@ -46,9 +48,9 @@ def exact_delta(event, epsilon, common):
 
     Either neighbour may come first. The others are seen with probability q; else the outputs are Gaussian.
     """
-    alone = stats.norm.sf((event.threshold - event.weight) / event.noise_std)
+    alone = stats.norm.sf((event.threshold - event.weight) / event.event.noise_std)
     seen = 1 - (1 - alone) ** (event.keys - common)
-    mu = event.weight * math.sqrt(common) / event.noise_std
+    mu = event.weight * math.sqrt(common) / event.event.noise_std
     forth = seen + (1 - seen) * math.exp(
         accounting.log_delta(mu, epsilon - math.log1p(-seen))
     )
@@ -75,10 +77,10 @@ def test_the_accounted_cost_covers_the_exact_curve_and_not_much_more(keys, std, 
 
 
 def gaussian_part(asked):
-    return GaussianEvent(
+    return Gaussian(
         name="plain",
-        sensitivity=asked.sensitivity,
-        noise_std=asked.noise_std,
+        sensitivity=asked.event.sensitivity,
+        noise_std=asked.event.noise_std,
         coordinates=10,
         sampler=Sampler.DISCRETE_GAUSSIAN,
     )
@@ -184,7 +186,7 @@ def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
     }
     ledger.reserve(
         "clinic",
-        [GaussianEvent(noise_std=fits, **part)],
+        [Gaussian(noise_std=fits, **part)],
         adjacency="add-remove",
         purpose="what is said to be left",
     )
@@ -223,14 +225,15 @@ def test_a_plan_costs_what_was_asked_and_hardly_less(
 def test_sensitivities_are_those_of_one_cell_in_each_column(adjacency):
     made = plan(1.0, 1e-5, adjacency)
     doubled = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    for event, columns in ((made.magnitudes, 5), (made.cells, 5), (made.levels, 7)):
+    magnitudes, cells, levels = made.events
+    for event, columns in ((magnitudes, 5), (cells, 5), (levels, 7)):
         least = RECORD * math.sqrt(columns * doubled)
-        assert least <= event.sensitivity < least * (1 + 1e-3)
-    assert [event.coordinates for event in (made.magnitudes, made.cells)] == [
+        assert least <= gaussian_of(event).sensitivity < least * (1 + 1e-3)
+    assert [event.coordinates for event in (magnitudes, cells)] == [
         5 * 106,
         5 * 32,
     ]
-    assert (made.levels.keys, made.levels.weight) == (7, RECORD)
+    assert (levels.keys, levels.weight) == (7, RECORD)
 
 
 @pytest.mark.parametrize(
@@ -246,12 +249,7 @@ def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
     made = plan(1.0, 1e-5)
     with pytest.raises(CalibrationError, match=r"costs epsilon=.* more than the 0\.9 "):
-        DiscoveryPlan(
-            budget=Budget(epsilon=0.9, delta=1e-5),
-            magnitudes=made.magnitudes,
-            cells=made.cells,
-            levels=made.levels,
-        )
+        replace(made, budget=Budget(epsilon=0.9, delta=1e-5))
     exactly = Budget(epsilon=made.epsilon, delta=1e-5)
     assert replace(made, budget=exactly).events == made.events
 
@@ -282,7 +280,8 @@ def test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found(place):
     ):
         check_events(made.events, Adjacency.REPLACE_ONE, numeric=5, texts=7)
     events = list(made.events)
-    events[place] = replace(events[place], sensitivity=events[place].sensitivity - 1)
+    less = gaussian_of(events[place]).sensitivity - 1
+    events[place] = replace_gaussian(events[place], sensitivity=less)
     with pytest.raises(ModelError, match=f"event {events[place].name!r} is not what"):
         check_events(events, Adjacency.ADD_REMOVE, numeric=5, texts=7)
 

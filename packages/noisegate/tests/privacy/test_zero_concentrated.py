@@ -15,7 +15,7 @@ from .conftest import sampled_event
 
 EPSILONS = (0.01, 0.1, 1.0, 3.3, 10.0, 100.0, 1000.0)
 DELTAS = (1e-12, 1e-9, 1e-5, 1e-2)
-RHO = events.ZeroConcentratedEvent(name="aim", rho=0.03, mechanism="AIM")
+RHO = events.ZeroConcentrated(name="aim", rho=0.03, mechanism="AIM")
 
 
 def gaussian_event(mu, name="sum"):

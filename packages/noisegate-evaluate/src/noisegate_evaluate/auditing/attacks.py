@@ -12,10 +12,10 @@ from noisegate.methods.method import Method
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, Event
-from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.gradient_plan import NoisySteps
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.linked.schema import LinkedSchema
@@ -35,6 +35,7 @@ from noisegate_evaluate.auditing.measure import (
     one_run_epsilon,
     orthonormal,
     right_guesses,
+    sampling_rate,
     scaled,
     see_step,
     see_sums,
@@ -116,11 +117,11 @@ class Auditor:
             list[Vector](),
         )
 
-        def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+        def keep(plan: Plan, noisy: Vector, vectors: Vectors) -> None:
             if not steps:
                 steps.append(_moves(vectors, len(made_up)))
 
-        def keep_sums(plan: CalibratedStepPlan, noisy: Vector, sums: Vector) -> None:
+        def keep_sums(plan: Plan, noisy: Vector, sums: Vector) -> None:
             steps[:] = [sums]  # of the last step, whose teachers have learnt the most
 
         start = self._worlds(made_up, (0, 1))
@@ -144,8 +145,10 @@ class Auditor:
         if isinstance(self.schema, LinkedSchema):
             return [made_up_family(self.schema, place) for place in range(_FEW)]
         plan = self.method.plan(self.schema, self.budget)
-        trained = isinstance(plan, CalibratedStepPlan) and isinstance(
-            plan.plan, ShardPlan
+        trained = any(
+            isinstance(mechanism, NoisySteps)
+            and isinstance(mechanism.query, ShardQuery)
+            for mechanism in plan.mechanisms
         )
         return candidates(self.schema, _FEW if trained else _CANDIDATES)
 
@@ -269,8 +272,8 @@ def _canary_scores(
 ) -> list[Vector]:
     steps: list[tuple[Vector, Vector]] = []
 
-    def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
-        rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+    def keep(plan: Plan, noisy: Vector, vectors: Vectors) -> None:
+        rate = sampling_rate(plan)
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 
     watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)

@@ -17,12 +17,11 @@ from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import (
     Adjacency,
     Event,
-    GaussianEvent,
-    SampledGaussianEvent,
     Sampler,
+    StepEvent,
 )
-from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate_evaluate.auditing.watched import Vector, Vectors
 
@@ -190,16 +189,13 @@ def sensitivity_factor(
 
 def scaled(event: Event, factor: float) -> Event:
     """Returns an event whose question is `factor` times as sensitive, or whose noise is so much smaller."""
-    if isinstance(event, kinds.ZeroConcentratedEvent):
+    if isinstance(event, kinds.ZeroConcentrated):
         return replace(event, rho=event.rho * factor**2)
-    if isinstance(event, kinds.ThresholdedGaussianEvent):
+    if isinstance(event, kinds.Thresholded):
         # Without its threshold, whose part of δ is far below what an attacker's rates can show.
-        kept = {
-            name: getattr(event, name)
-            for name in ("name", "sensitivity", "noise_std", "coordinates")
-        }
-        event = kinds.GaussianEvent(**kept, sampler=kinds.Sampler.DISCRETE_GAUSSIAN)
-    return replace(event, sensitivity=event.sensitivity * factor)
+        event = event.event
+    sensitivity = kinds.gaussian_of(event).sensitivity * factor
+    return kinds.replace_gaussian(event, sensitivity=sensitivity)
 
 
 def one_run_epsilon(
@@ -297,7 +293,7 @@ class Seen:
 def see_step(
     seen: Seen,
     adjacency: Adjacency,
-    plan: CalibratedStepPlan,
+    plan: Plan,
     noisy: Vector,
     vectors: Vectors,
 ) -> None:
@@ -306,7 +302,7 @@ def see_step(
     Whether a record that is there was sampled is not known, so what is looked at is orthogonal to the vectors of all
     samples of those. Under replace-one world 0 has an old record, which stands before the new one.
     """
-    replaced, name = adjacency is Adjacency.REPLACE_ONE, plan.plan.name
+    replaced, name = adjacency is Adjacency.REPLACE_ONE, steps_of(plan).query.name
     # Of samples with what only a world has, which may be nothing, without and with the record of both.
     shared = [vectors(()), vectors((0,))]
     new = 2 if replaced else 1
@@ -322,7 +318,7 @@ def see_step(
         seen.residuals.setdefault(name, []).append(
             float(away @ noisy / np.linalg.norm(away))
         )
-    rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+    rate = sampling_rate(plan)
     basis = orthonormal(np.stack(shared))
     means = [(1 - rate) * alone + rate * both for alone, both in own]
     apart = means[1] - means[0] - basis.T @ (basis @ (means[1] - means[0]))
@@ -339,15 +335,21 @@ def see_step(
     seen.moves(name, max(0.0, reach) ** 2)
 
 
-def see_sums(
-    seen: Seen, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector
-) -> None:
+def sampling_rate(plan: Plan) -> float:
+    """Returns how likely a record is in the sample of a step, whose shard, if there are some, may be any."""
+    query = steps_of(plan).query
+    shards = getattr(query, "shards", 1)
+    return query.sampling_probability / shards
+
+
+def see_sums(seen: Seen, plan: Plan, noisy: Vector, worlds: Vector) -> None:
     """Adds a step's sums over shards, and the exact ones of both worlds, (2, numbers): in which shards records are.
 
     Where shards may be left out, an attacker who knows which were asked is not told by how much the worlds differ on
     the whole: nothing is added to the score.
     """
-    name, before, rate = plan.plan.name, seen.score, plan.plan.sampling_probability
+    query, before = steps_of(plan).query, seen.score
+    name, rate = query.name, query.sampling_probability
     seen.answer(name, noisy, worlds)
     square = float(np.square(worlds[1] - worlds[0]).sum())
     if rate < 1:
@@ -451,9 +453,7 @@ def _as_measured(
     seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]
 ) -> list[Event]:
     """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
-    sampled = {
-        event.name: event for event in events if isinstance(event, SampledGaussianEvent)
-    }
+    sampled = {event.name: event for event in events if isinstance(event, StepEvent)}
     plain = [name for name in loudest if name not in sampled]
     stds = {name: max(loudest[name], _QUIETEST) for name in plain}
     square = min(
@@ -465,7 +465,7 @@ def _as_measured(
     found: list[Event] = []
     if square > 0:
         found.append(
-            GaussianEvent(
+            kinds.Gaussian(
                 name="measured",
                 sensitivity=_UNITS * math.sqrt(square),
                 noise_std=_UNITS,
@@ -476,10 +476,9 @@ def _as_measured(
     for name, event in sampled.items():
         reach = math.sqrt(np.mean([one.reach.get(name, 0.0) ** 2 for one in seen]))
         if reach > 0 and name in loudest:
-            sensitivity = (
-                event.noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
-            )
-            found.append(replace(event, sensitivity=sensitivity))
+            noise_std = event.event.noise_std
+            sensitivity = noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
+            found.append(kinds.replace_gaussian(event, sensitivity=sensitivity))
     return found
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from noisegate.errors import OptionError, said
 from noisegate.gate.discovery.schema_gate import Discovery, SchemaGate
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.events import Adjacency, ZeroConcentrated, gaussian_of
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Schema
@@ -59,7 +59,7 @@ def audit_discovery(
     # difference lacks every value, and moves one count of each column that is printed. What cells inside bounds tell is
     # left out.
     half = math.ceil(
-        _FAR * _gate(budget, 1, 1, records=_MOST).plan.noise_records
+        _FAR * _gate(budget, 1, 1, records=_MOST).noise_records
     )  # nothing is read
     if half > _MOST:
         raise OptionError(
@@ -101,10 +101,14 @@ def _gate(
 def _seen(found: Discovery, world: int, half: int) -> Seen:
     seen = Seen(world=world, form=form_of(found.certificate))
     counts = {column: int(lack) for lack, column in _LACK.findall(found.toml)}
-    events = {event.name: event for event in found.certificate.events}
+    gaussians = {
+        event.name: gaussian_of(event)
+        for event in found.certificate.events
+        if not isinstance(event, ZeroConcentrated)
+    }
     for name, columns in (("magnitudes", _NUMERIC), ("levels", _TEXTS)):
         # What is printed is rounded to a whole record, which adds the variance of a uniform number.
-        std = math.sqrt((events[name].noise_std / RECORD) ** 2 + 1 / 12)  # type: ignore[union-attr]
+        std = math.sqrt((gaussians[name].noise_std / RECORD) ** 2 + 1 / 12)
         noisy = np.array([counts[column] for column in columns]) / std
         worlds = (
             np.array([np.full(len(columns), half), np.full(len(columns), half + 1)])

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,8 @@ from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.samples import Records
-from noisegate.gate.session import Access
-from noisegate.gate.sessions.gradients import StepSession
-from noisegate.gate.sessions.shards import SampleVector, ShardSession, Teacher
+from noisegate.gate.session import Session, open_steps
+from noisegate.gate.sessions.shards import SampleVector, ShardVectors, Teacher
 from noisegate.gate.sums import (
     Engine,
     LocalEngine,
@@ -30,10 +29,11 @@ from noisegate.gate.sums import (
     Totals,
     sum_records,
 )
-from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
+from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.marginal_plan import marginal_columns, marginals_of
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable
 from noisegate.sources.linked import LinkRows
@@ -54,9 +54,9 @@ class Watch(Engine):
         Any
     ]  # sets of records, or of linked tables, whose exact sums are wanted, of each query
     singles: EncodedTable  # records whose samples are wanted, at each step
-    on_step: Callable[[CalibratedStepPlan, Vector, Vectors], None] = lambda *_: None
+    on_step: Callable[[Plan, Vector, Vectors], None] = lambda *_: None
     """Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`."""
-    on_sum: Callable[[CalibratedStepPlan, Vector, Vector], None] = lambda *_: None
+    on_sum: Callable[[Plan, Vector, Vector], None] = lambda *_: None
     """Called with the plan, and over the noise a step's sum over shards, and those of each of `parts`."""
     sums: dict[str, Vector] = field(default_factory=dict)
     """For each query, the exact sum of each part in the units of its release, (parts, dim, columns)."""
@@ -86,7 +86,7 @@ class WatchedGate(Gate):
         self._watch = watch
 
     def gradients(
-        self, plan: CalibratedStepPlan, loss: RecordLoss | FactoredLoss, **options: Any
+        self, plan: Plan, loss: RecordLoss | FactoredLoss, **options: Any
     ) -> Any:
         """Returns a session of gradients whose steps are watched."""
         records = self._watch.singles
@@ -107,10 +107,9 @@ class WatchedGate(Gate):
             super().gradients(plan, loss, **options), plan, vectors, self._watch
         )
 
-    def batch(
-        self, plan: CalibratedStepPlan, vector: SampleVector, **options: Any
-    ) -> Any:
+    def batch(self, plan: Plan, vector: SampleVector, **options: Any) -> Any:
         """Returns a session of vectors of whole samples whose steps are watched."""
+        query = steps_of(plan).query
         numeric, codes = (
             self._watch.singles.numeric.astype(np.float32),
             self._watch.singles.codes,
@@ -136,8 +135,8 @@ class WatchedGate(Gate):
                 except Exception:
                     shapes, flat = {}, np.zeros(0)
                 # A sample for which the function has no vector has that of zeros (G-24).
-                whole = shapes == plan.plan.parameters and bool(np.isfinite(flat).all())
-                return _clipped(flat if whole else np.zeros(plan.plan.count), plan)
+                whole = shapes == query.parameters and bool(np.isfinite(flat).all())
+                return _clipped(flat if whole else np.zeros(query.count), plan)
 
             return of
 
@@ -147,7 +146,7 @@ class WatchedGate(Gate):
 
     def shards(
         self,
-        plan: CalibratedStepPlan,
+        plan: Plan,
         teacher: Teacher,
         *,
         device: str = "cpu",
@@ -155,16 +154,13 @@ class WatchedGate(Gate):
     ) -> Any:
         """Returns a session of sums over shards whose steps are watched."""
         access = self._grant_access(
-            plan,
-            CalibratedStepPlan,
-            options["method"],
-            options["public"],
-            step_plan_class=ShardPlan,
+            plan, ShardQuery, options["method"], options["public"]
         )
-        return _WatchedShards(access, teacher, self._watch, device=device)
+        vectors = _WatchedShards(plan, teacher, self._watch, device=device)
+        return open_steps(access, vectors)
 
     def marginals(
-        self, plan: MarginalPlan, bins: Sequence[NumericBins], **options: Any
+        self, plan: Plan, bins: Sequence[NumericBins], **options: Any
     ) -> Release:
         """Returns noisy marginals, and writes down the exact ones of the tables that were chosen."""
         release = super().marginals(plan, bins, **options)
@@ -176,9 +172,10 @@ class WatchedGate(Gate):
             np.stack([*each, *part.codes.T])
             for each, part in zip(numeric, self._watch.parts, strict=True)
         ]
+        sizes = marginals_of(plan).sizes
         for name in release.values:
             columns = list(marginal_columns(name))
-            cells = [np.arange(plan.sizes[column] + 1) for column in columns]
+            cells = [np.arange(sizes[column] + 1) for column in columns]
             tables = [
                 np.histogramdd(found[columns].T, bins=cells)[0] for found in codes
             ]
@@ -197,47 +194,50 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
 
 
 def _watched(
-    session: StepSession,
-    plan: CalibratedStepPlan,
+    session: Session,
+    plan: Plan,
     vectors: Callable[[Mapping[str, Any]], Vectors],
     watch: Watch,
-) -> StepSession:
+) -> Session:
     """Returns a session whose steps tell their answers with the vectors of samples at the same parameters."""
     step = session.step
 
     def told(parameters: Mapping[str, Any]) -> Any:
         known = vectors(parameters)
         noisy = step(parameters)
-        watch.on_step(plan, _flat(noisy, plan) / plan.noise_std_natural, known)
+        watch.on_step(
+            plan, _flat(noisy, plan) / steps_of(plan).noise_std_natural, known
+        )
         return noisy
 
     session.step = told  # type: ignore[method-assign]
     return session
 
 
-class _WatchedShards(ShardSession):
-    """A session that tells each step's answer, beside the exact sums of other sets of records in the same shards."""
+class _WatchedShards(ShardVectors):
+    """Vectors of shards that tell each step's answer, beside the exact sums of other records in the same shards."""
 
     def __init__(
-        self, access: Access, teacher: Teacher, watch: Watch, **options: Any
+        self, plan: Plan, teacher: Teacher, watch: Watch, *, device: str
     ) -> None:
-        super().__init__(access, teacher, **options)
-        self._watch, self._shadows, self._sums = (
-            watch,
-            list[tuple[ShardSession, Any]](),
-            np.zeros(0),
-        )
-        self._make = partial(ShardSession, access, teacher, **options)
+        query = cast("ShardQuery", steps_of(plan).query)
+        super().__init__(query, teacher, device=device)
+        self._plan = plan
+        self._watch = watch
+        self._shadows: list[tuple[ShardVectors, Any]] = []
+        self._sums = np.zeros(0)
+        self._make = partial(ShardVectors, query, teacher, device=device)
 
-    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a step of the session, and tells it with the exact sums of each part."""
-        noisy, std = super().step(parameters), self.plan.noise_std_natural
+    def unpacked(self, noisy: Any) -> dict[str, Any]:
+        """Returns the arrays of a step, and tells them with the exact sums of each part."""
+        arrays = super().unpacked(noisy)
+        std = steps_of(self._plan).noise_std_natural
         self._watch.on_sum(
-            self.plan,
-            _flat(noisy, self.plan) / std,
-            self._sums / self.plan.plan.scale / std,
+            self._plan,
+            _flat(arrays, self._plan) / std,
+            self._sums / self.query.scale / std,
         )
-        return noisy
+        return arrays
 
     def _split_and_warm_up(self, records: Any, words: Any, seed: int) -> None:
         super()._split_and_warm_up(records, words, seed)
@@ -262,8 +262,8 @@ class _WatchedShards(ShardSession):
         return found
 
 
-def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
-    found = [arrays[name] for name in plan.plan.parameters]
+def _flat(arrays: Mapping[str, Any], plan: Plan) -> Vector:
+    found = [arrays[name] for name in steps_of(plan).query.parameters]
     parts = [
         np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float64)
         for one in found
@@ -271,13 +271,14 @@ def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
-def _clipped(vectors: Vector, plan: CalibratedStepPlan) -> Vector:
+def _clipped(vectors: Vector, plan: Plan) -> Vector:
     """Returns vectors, (…, numbers), clipped to the norm of the plan, over the standard deviation of its noise."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
+    steps = steps_of(plan)
     return np.asarray(
         vectors
-        * np.minimum(1.0, plan.plan.clip_norm / lengths)
-        / plan.noise_std_natural
+        * np.minimum(1.0, steps.query.clip_norm / lengths)
+        / steps.noise_std_natural
     )
 
 

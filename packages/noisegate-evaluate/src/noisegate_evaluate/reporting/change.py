@@ -18,7 +18,7 @@ import numpy as np
 from noisegate.answers.domain import Floats
 from noisegate.answers.measurements import Measurements
 from noisegate.privacy.accounting import noise_coefficients
-from noisegate.privacy.events import ContinualGaussianEvent
+from noisegate.privacy.events import Continual
 from noisegate.privacy.release import Release
 from noisegate_evaluate.reporting.page import Bar, Card, Chart, bars, percent
 from noisegate_evaluate.reporting.released import cell_names
@@ -143,7 +143,7 @@ def _noise_rows(release: Release, n_periods: int) -> Floats:
     weights = next(
         event.weights
         for event in release.certificate.events
-        if isinstance(event, ContinualGaussianEvent)
+        if isinstance(event, Continual)
     )
     coefficients = noise_coefficients(weights, n_periods)
     rows = np.zeros((n_periods, n_periods))

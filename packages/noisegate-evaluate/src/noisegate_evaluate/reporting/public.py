@@ -20,13 +20,14 @@ from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, schema_cost_sentence
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
+    Batched,
     Event,
-    GaussianEvent,
-    SampledGaussianEvent,
-    ShardGaussianEvent,
-    ThresholdedGaussianEvent,
-    ZeroConcentratedEvent,
+    Sharded,
+    StepEvent,
+    SumEvent,
+    Thresholded,
+    ZeroConcentrated,
+    gaussian_of,
 )
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import with_discovery
@@ -88,7 +89,7 @@ def questions(
     events = certificate.events
     if certificate.silos is not None:
         noise_std = {}  # that of all silos together, beside events of one
-    gaussian = all(isinstance(event, GaussianEvent) for event in events)
+    gaussian = all(isinstance(event, SumEvent) for event in events)
     total = math.fsum(_squared(event) for event in events) if gaussian else 0.0
     return [
         _question(
@@ -137,36 +138,36 @@ def _question(
         "share": share,
         "alone": alone,
     }
-    if isinstance(event, ZeroConcentratedEvent):
+    if isinstance(event, ZeroConcentrated):
         texts = ("chosen on the way", "-", f"ρ = {event.rho:.4g}", "-")
     else:
+        gaussian = gaussian_of(event)
         unit = (
-            1.0 if std is None else std / event.noise_std
+            1.0 if std is None else std / gaussian.noise_std
         )  # of a grid step, in the units of a record's vector
         grid = " (grid)" * (std is None)
         moved, noise = (
-            f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std)
+            f"{size * unit:.4g}{grid}"
+            for size in (gaussian.sensitivity, gaussian.noise_std)
         )
-        texts = (_released(event), moved, noise, f"{event.noise_multiplier:.4g}")
+        texts = (_released(event), moved, noise, f"{gaussian.noise_multiplier:.4g}")
     return told | dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True))
 
 
 def _released(event: Event) -> str:
-    if isinstance(event, ThresholdedGaussianEvent):
+    if isinstance(event, Thresholded):
         return "those above a threshold"
-    assert not isinstance(event, ZeroConcentratedEvent)
+    assert not isinstance(event, ZeroConcentrated)
     times = ""
-    if isinstance(event, SampledGaussianEvent):
+    if isinstance(event, StepEvent):
         times = f" × {event.steps:,} steps at rate {event.rate:.3g}"
-    if isinstance(event, BatchGaussianEvent | ShardGaussianEvent) and event.shards > 1:
+    if isinstance(event, Batched | Sharded) and event.shards > 1:
         times += f", {event.shards:,} shards"
-    return f"{event.coordinates:,}{times}"
+    return f"{gaussian_of(event).coordinates:,}{times}"
 
 
 def _squared(event: Event) -> float:
-    return (
-        accounting.total_mu([event]) ** 2 if isinstance(event, GaussianEvent) else 0.0
-    )
+    return accounting.total_mu([event]) ** 2 if isinstance(event, SumEvent) else 0.0
 
 
 @dataclass(frozen=True)
@@ -207,9 +208,7 @@ class Tradeoff:
 def tradeoff(certificate: Certificate) -> Tradeoff:
     """Returns what follows from all that a certificate states, or from its own pair alone if that is of no events."""
     events, adjacency = certificate.composed, certificate.adjacency
-    slow = any(
-        isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events
-    )
+    slow = any(isinstance(event, StepEvent) and event.rate < 1 for event in events)
     deltas: Sequence[float] = () if not events else _FEW if slow else _DELTAS
     found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in deltas]
     pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]

@@ -16,6 +16,7 @@ from noisegate.errors import OptionError, choices, said
 from noisegate.models.folder import verify_model
 from noisegate.models.linked.model import LinkedModel
 from noisegate.models.synthesizer import Synthesizer, load, model_path
+from noisegate.privacy.events import ZeroConcentrated, event_to_json, gaussian_of
 from noisegate.privacy.release import Release
 from noisegate.schema.linked.links import qualified
 from noisegate.schema.linked.schema import LinkedSchema
@@ -153,12 +154,12 @@ def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:
             for table in tables
             for column in table
         ],
-        "kinds": [type(event).__name__ for event in certificate.events],
+        "kinds": [event_to_json(event)["kind"] for event in certificate.events],
         "samplers": sorted(
             {
-                event.sampler.value
+                gaussian_of(event).sampler.value
                 for event in certificate.events
-                if hasattr(event, "sampler")
+                if not isinstance(event, ZeroConcentrated)
             }
         ),
     }

@@ -6,7 +6,7 @@ import pytest
 from noisegate import Gate, fit
 from noisegate.errors import OptionError
 from noisegate.gate.engines.ray import RayEngine
-from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.session import Session
 from noisegate.schema.decode import decode
 from noisegate.testing import made_up
 from noisegate_evaluate.auditing.examples import example
@@ -68,15 +68,15 @@ def test_a_training_that_is_stopped_goes_on_on_a_cluster_with_another_key(
         "dp-cgan", schema=None, settings={"steps": 4}, folder=tmp_path
     )
     pq.write_table(decode(made_up(schema.layout, ROWS), schema), tmp_path / "x.parquet")
-    right, keys = GradientSession.step, []
+    right, keys = Session.step, []
 
     def step(session, parameters):
-        keys.append(session._samples.key)
+        keys.append(session._steps.samples.key)
         if len(keys) == 3:
             raise KeyboardInterrupt
         return right(session, parameters)
 
-    monkeypatch.setattr(GradientSession, "step", step)
+    monkeypatch.setattr(Session, "step", step)
     options = {"engine": RayEngine(workers=2), "out": tmp_path / "model"}
     with pytest.raises(KeyboardInterrupt):
         fit(

@@ -30,8 +30,8 @@ from noisegate.gate.per_example.gradients import (
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.gradient_plan import GradientQuery, steps_of
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import CodedColumn, Schema
 from noisegate.settings import (
@@ -114,7 +114,7 @@ class DPSGD(ClassifierMethod):
                 "momentum=1 forgets no gradient, so that steps grow for ever; give less, such as 0.9."
             )
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps; refuses a schema without a label of two levels, or with nothing beside it."""
         return self.steps_of(NETWORK, weight_shapes(self._network(schema)))
 
@@ -125,7 +125,7 @@ class DPSGD(ClassifierMethod):
         )
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
         """Returns the network's weights at their start, to be moved by noisy gradients."""
         from noisegate_images.training.adam import NoisyMomentum
@@ -248,7 +248,7 @@ class DPLLM(ClassifierMethod):
     centre: Unit | None = None
     """Position between the bounds that counts as nothing, 0 for ink; None to make the columns' mean as short as one."""
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps on the weights of all maps; refuses a schema without a label or anything beside it."""
         classes = _label(schema).size
         return self.steps_of(
@@ -272,7 +272,7 @@ class DPLLM(ClassifierMethod):
         )
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
         """Returns Adam on the maps' weights."""
         import torch
@@ -282,7 +282,7 @@ class DPLLM(ClassifierMethod):
         # Another stream than that of the projection, from the same seed.
         random = np.random.Generator(np.random.Philox(self.seed).jumped())
         start = random.standard_normal(
-            plan.plan.parameters[WEIGHT], dtype=np.float32
+            steps_of(plan).query.parameters[WEIGHT], dtype=np.float32
         ) * np.float32(self.init_std)
         start[..., -1] = 0
         return NoisyDescent(

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
-from noisegate.privacy.plan import Budget
-from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.plan import Budget, Plan
+from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Unit, settings
 from noisegate_papers.methods.gan import GuidedMethod, by_records
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
-    from noisegate.gate.sessions.gradients import StepSession
+    from noisegate.gate.session import Session
     from noisegate.gate.sessions.shards import SampleVector
     from noisegate_papers.training.teachers import TransportTraining
 
@@ -47,7 +47,7 @@ class DPSinkhorn(GuidedMethod):
         >>> from noisegate import Budget, DPSinkhorn, Schema
         >>> from noisegate.schema import Integer
         >>> plan = DPSinkhorn(steps=10).plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
-        >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
+        >>> [(steps.name, steps.steps, steps.event.sensitivity / 2**22) for steps in plan.events]  # twice the norm
         [('generator', 10, 2.0)]
     """
 
@@ -76,14 +76,14 @@ class DPSinkhorn(GuidedMethod):
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
     """Of the generator, by Adam."""
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> BatchQuery:
         """Returns the steps; refuses a schema that does not fit the settings."""
         (gan, inputs), generated = (
             self.checked(schema),
             self.batch + round(self.fresh * self.batch),
         )
         trained = shapes_of(gan.generator(schema).state_dict())
-        return BatchPlan(
+        return BatchQuery(
             name=GENERATOR,
             parameters={"records": (generated, inputs)},
             trained=trained,
@@ -93,11 +93,11 @@ class DPSinkhorn(GuidedMethod):
     def session(
         self,
         gate: Gate,
-        plan: CalibratedGradientPlan,
+        plan: Plan,
         *,
         journal: Path | None,
         **options: Any,
-    ) -> StepSession:
+    ) -> Session:
         """Returns a session of vectors of whole samples."""
         public, vector = self.public_facts(gate.schema), self._vector(gate.schema)
         return gate.batch(
@@ -105,12 +105,12 @@ class DPSinkhorn(GuidedMethod):
         )
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
         """Returns the generator at its start."""
         from noisegate_papers.training.teachers import TransportTraining
 
-        records = plan.plan.parameters["records"][0]
+        records = steps_of(plan).query.parameters["records"][0]
         return TransportTraining(
             **self.generator_training(schema, records, device),
             again=records - self.batch,

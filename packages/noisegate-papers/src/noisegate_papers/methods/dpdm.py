@@ -26,8 +26,8 @@ from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, module_loss
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
-from noisegate.privacy.plan import Budget, Query
+from noisegate.privacy.gradient_plan import GradientQuery
+from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
@@ -159,7 +159,7 @@ class DPDM(GenerativeMethod):
             self.shape.size, multiplicity=self.noise_draws, **levels, seed=self.seed
         )
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps; beside the weights, the number of the step is a parameter, of gradient zero."""
         from noisegate_papers.training.denoising import STEP
 
@@ -206,7 +206,7 @@ class DPDM(GenerativeMethod):
         return loss
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> DiffusionTraining:
         """Returns the denoiser at its start."""
         from noisegate_papers.training.denoising import DiffusionTraining
@@ -260,7 +260,7 @@ class DPFETA(DPDM):
         >>> from noisegate.schema import pixel_schema
         >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
         >>> plan = DPFETA.for_schema(schema, {"steps": 10}).plan(schema, Budget(epsilon=1.0))
-        >>> {event.name: event.coordinates for event in plan.events}["means"]
+        >>> plan.release("means").event.coordinates
         32
     """
 
@@ -286,7 +286,7 @@ class DPFETA(DPDM):
         """Returns the map to images of half the size, where sides are even."""
         return Thumbnails(image=self.shape, side=2 if divides(self.shape, 2) else 1)
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the sums and the steps after them."""
         options: dict[str, Any] = {
             "columns": max(schema.layout.classes, 1),

@@ -28,12 +28,8 @@ from noisegate.gate.per_example.gradients import (
 from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.models.checkpoint import FitState, FitSummary
-from noisegate.privacy.gradient_plan import (
-    CalibratedGradientPlan,
-    GradientPlan,
-    split_arrays,
-)
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.gradient_plan import GradientQuery, split_arrays, steps_of
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_SEED
@@ -80,9 +76,11 @@ class DescentMethod(GradientMethod):
     seed: Seed = 0
     """Seed for non-private randomness: initial weights, public draws. Never of the samples or the noise."""
 
-    def steps_of(self, name: str, parameters: Shapes, **options: Any) -> GradientPlan:
+    def steps_of(self, name: str, parameters: Shapes, **options: Any) -> GradientQuery:
         """Returns the plan of the steps, for `gradient_plan`: of an event, and of the shapes of what is trained."""
-        return GradientPlan(name=name, parameters=parameters, **self.descent, **options)
+        return GradientQuery(
+            name=name, parameters=parameters, **self.descent, **options
+        )
 
     @property
     def descent(self) -> dict[str, Any]:
@@ -274,7 +272,7 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
     ) -> None:
         """Does with both networks, in place, what comes before the first private gradient: nothing."""
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps of the discriminator; refuses a schema that does not fit the settings."""
         return self.steps_of(
             GENERATOR,
@@ -287,7 +285,7 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
         return real_loss(self.discriminator(schema), self.inputs(schema)[0], schema)
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> AdversarialTraining:
         """Returns generator and discriminator at their start."""
         import torch
@@ -309,7 +307,7 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
             self,
             generator,
             logits.to(device),
-            learned=LABELS in plan.plan.released,
+            learned=LABELS in steps_of(plan).query.released,
             encode=self.inputs(schema)[1],
             discriminator=discriminator,
             gradients=partial(clipped_gradients, clip_norm=self.clip_norm),

@@ -36,8 +36,8 @@ from noisegate.answers.rounds import Rounds as DesignRounds
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
-from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.marginal_plan import plan_marginals
+from noisegate.privacy.plan import Budget, Plan, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.queries.binning import NumericBins, equal_bins
 from noisegate.queries.contingency import Tables, check_groups, tables_up_to
@@ -89,7 +89,7 @@ class Marginals(Method):
         """Returns what OpenDP's mechanism is told beside the iterations, of so many columns with several cells."""
         return {}
 
-    def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Returns what may be spent on which tables. Reads no data."""
         sizes = self.sizes(schema.layout)
         options = {
@@ -100,7 +100,7 @@ class Marginals(Method):
         tables = self.tables(
             sizes, self.degree, most_cells=options.get("max_size", math.inf) * 2**17
         )
-        return MarginalPlan.calibrate(
+        return plan_marginals(
             budget,
             name=self.name,
             algorithm=cast("Literal['AIM', 'MST']", self.name.upper()),
@@ -133,7 +133,7 @@ class Marginals(Method):
         )
         return tables_up_to(sizes, degree=degree, max_cells=most_cells)
 
-    def query(self, gate: Gate, plan: MarginalPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Returns the release: the one time that private records are used. Holds all of them in memory."""
         plan, public = (
             plan or self.plan(gate.schema, gate.budget),
@@ -289,7 +289,7 @@ class PrivBayes(Method):
             largest=self.most_cells,
         )
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
         shares = {
             HISTOGRAMS: self.histograms_share / 2,
@@ -301,9 +301,9 @@ class PrivBayes(Method):
         }
         design = self.design(schema, budget.epsilon)
         queries = (*design.pairwise.queries(shares), design.query(self.families_share))
-        return Plan(queries=queries, design=design).calibrate(budget)
+        return plan_sums(budget, queries, design=design)
 
-    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Returns the release: two to four passes over the records, the only times that they are used."""
         plan = plan or self.plan(gate.schema, gate.budget)
         design: NetworkDesign = plan.design

@@ -28,8 +28,8 @@ from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.gradient import GradientMethod, Trainer
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.gradient_plan import GradientQuery
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap, torch_forms
 from noisegate.schema import Schema
@@ -290,7 +290,7 @@ _MEAN, _STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 
 @register("dp-mepf-trained")
 @settings
-class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
+class DPMEPFTrained(GradientMethod, DPMEPF):
     """DP-MEPF with an encoder of its own, trained by DP-SGD.
 
     They are those of `DPMEPF` but for `network`, `weights`, `sha256` and `stopping_network`, and those of the encoder.
@@ -342,11 +342,11 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
             cure = "leave out network, its file and stopping_network."
             raise OptionError(f"{self.name} trains its network itself; {cure}")
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps of the encoder and the queries after them; refuses images without a label."""
         module = self._fresh(schema)
         queries = self._with(module).sum_queries(schema, budget)
-        return GradientPlan(
+        return GradientQuery(
             name=ENCODER,
             steps=self.encoder_steps,
             sampling_probability=self.encoder_sampling_probability,
@@ -371,7 +371,7 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         return label_loss(self._fresh(schema), image, schema)
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
         """Returns Adam on the encoder's weights; see `GradientMethod`."""
         from noisegate_images.training.adam import NoisyDescent

@@ -84,8 +84,8 @@ from noisegate.gate.per_example.gradients import RecordLoss, real_loss
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
-from noisegate.privacy.plan import Budget, Query
+from noisegate.privacy.gradient_plan import GradientQuery, steps_of
+from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
@@ -432,23 +432,23 @@ class DPDRE(EncodedImages, GenerativeMethod):
             decoder=decoder,
         )
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps of the discriminator."""
         norm = self.clip_norm or MAX_CLIP_NORM
         return replace(self, clip_norm=norm).steps_of(
             DISCRIMINATOR, weight_shapes(self.discriminator(schema))
         )
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Returns the calibrated plan; a clipping norm that was not given follows from it."""
         plan = super().plan(schema, budget)
         if self.clip_norm is not None:
             return plan
         # The noise multiplier does not depend on the norm: whatever it is, it is that many grid units.
-        return replace(
-            plan,
-            plan=replace(plan.plan, clip_norm=clip_norm_for(plan.noise_multiplier)),
-        )
+        steps = steps_of(plan)
+        clip_norm = clip_norm_for(steps.noise_multiplier)
+        query = replace(steps.query, clip_norm=clip_norm)
+        return replace(plan, mechanisms=(*plan.releases, replace(steps, query=query)))
 
     def check_gate(self, gate: Gate) -> None:
         """See `GradientMethod`; a DataError if the public records are private ones too, by what their files hold."""
@@ -481,7 +481,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
         }
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> DensityRatioTraining:
         """Returns the discriminator at its start."""
         from noisegate_papers.training.adversarial import DensityRatioTraining

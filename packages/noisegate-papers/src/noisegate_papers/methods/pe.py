@@ -35,7 +35,7 @@ from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.plan import Budget, Plan, Query, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import Counts, FeatureMap
 from noisegate.schema import Schema
@@ -127,7 +127,7 @@ class TabPE(Method):
             schema, epsilon, version=version
         )
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
         shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
         shares |= {
@@ -135,11 +135,10 @@ class TabPE(Method):
             SINGLES: self.one_way_share,
         }
         design = self.design(schema, budget.epsilon)
-        return Plan(
-            queries=(*design.queries(shares), *_votes(self)), design=design
-        ).calibrate(budget)
+        queries = (*design.queries(shares), *_votes(self))
+        return plan_sums(budget, queries, design=design)
 
-    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Returns the release: a pass over the records for each round, and one or two before the first."""
         plan = plan or self.plan(gate.schema, gate.budget)
         stds = {
@@ -273,7 +272,7 @@ class PrivateEvolution(EncodedImages):
             gate.check_apart(self.public)
             self.reference(gate.schema)
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Returns the calibrated plan. Reads no data."""
         check_image_schema(schema, self.shape, labelled=False)
         classes = schema.layout.classes or 1
@@ -282,9 +281,9 @@ class PrivateEvolution(EncodedImages):
                 f"candidates={self.candidates}: there are {classes} labels; ask for one each at least."
             )
         counts = Query.of(COUNTS, Counts(), columns=classes, share=self.counts_share)
-        return Plan(queries=(counts, *_votes(self))).calibrate(budget)
+        return plan_sums(budget, (counts, *_votes(self)))
 
-    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Returns the release: a pass over the records for the labels' counts, and one for each round."""
         self.check_gate(gate)
         plan, label = (

@@ -25,8 +25,8 @@ from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
-from noisegate.privacy.plan import Budget, Query
+from noisegate.privacy.gradient_plan import GradientQuery
+from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
@@ -96,9 +96,11 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
 
     Examples:
         >>> from noisegate import Budget, PrivateSetGeneration, Schema
+        >>> from noisegate.privacy.gradient_plan import steps_of
         >>> from noisegate.schema import Boolean, Integer
         >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0)).plan.released
+        >>> plan = PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0))
+        >>> steps_of(plan).query.released
         {'set': (10, 1)}
     """
 
@@ -217,7 +219,7 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
                 f"prior=True needs images whose sides are {sides}, not image={self.image!r}."
             )
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps; refuses a schema without a label of two levels, and sets that are too large."""
         inputs, records = (
             len(self._inputs(schema).names),
@@ -241,7 +243,7 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         )
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
         """Returns the set at its start; `batch` does not matter, as only the directions of gradients do."""
         import torch

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
-from noisegate.privacy.plan import Budget
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.plan import Budget, Plan
+from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.schema import Schema
 from noisegate.settings import (
     Count,
@@ -114,7 +113,7 @@ class ShardedMethod(GuidedMethod):
         """Returns the gradient at generated records, (records, inputs), by a noisy sum of answers and `beside`."""
         return told["records"]
 
-    def gradient_plan(self, schema: Schema, budget: Budget) -> ShardPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> ShardQuery:
         """Returns the steps; refuses a schema that does not fit the settings."""
         gan, _ = self.checked(schema)
         asked: dict[str, Any] = {
@@ -123,14 +122,14 @@ class ShardedMethod(GuidedMethod):
             "nonnegative": self.nonnegative,
         }
         trained = shapes_of(gan.generator(schema).state_dict())
-        return ShardPlan(
+        return ShardQuery(
             name=GENERATOR, parameters=self.answers(schema), trained=trained, **asked
         )
 
     def session(
         self,
         gate: Gate,
-        plan: CalibratedGradientPlan,
+        plan: Plan,
         *,
         journal: Path | None,
         **options: Any,
@@ -146,7 +145,7 @@ class ShardedMethod(GuidedMethod):
         )
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
         """Returns the generator at its start."""
         from noisegate_papers.training.teachers import TransportTraining
@@ -198,7 +197,7 @@ class PATEGAN(ShardedMethod):
         >>> from noisegate.schema import Integer
         >>> method = PATEGAN(steps=10, batch=64)
         >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
-        >>> event.coordinates, method.clip_norm  # 64 votes of one half
+        >>> event.event.coordinates, method.clip_norm  # 64 votes of one half
         (64, 4.0)
     """
 
@@ -220,7 +219,7 @@ class PATEGAN(ShardedMethod):
         return {"votes": (self.batch,)}
 
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> StudentTraining:
         """Returns generator and student at their start."""
         from noisegate_papers.training.teachers import StudentTraining
@@ -249,10 +248,12 @@ class GSWGAN(ShardedMethod):
 
     Examples:
         >>> from noisegate import Budget, GSWGAN, Schema
+        >>> from noisegate.privacy.gradient_plan import steps_of
         >>> from noisegate.schema import Integer
         >>> paper = GSWGAN(steps=20_000, sampling_probability=1 / 1000, batch=32)
         >>> plan = paper.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
-        >>> round(plan.noise_multiplier, 2), round(plan.noise_multiplier * 32**0.5, 2)  # of a step, of each record
+        >>> multiplier = steps_of(plan).noise_multiplier  # of a step
+        >>> round(multiplier, 2), round(multiplier * 32**0.5, 2)  # of a step, of each record
         (0.56, 3.15)
     """
 
@@ -306,7 +307,8 @@ class DataLens(ShardedMethod):
         >>> schema = Schema([Integer(name=name, lower=0, upper=99) for name in ("age", "dose")])
         >>> method = DataLens(steps=10, batch=8, largest=2)
         >>> event = method.plan(schema, Budget(epsilon=1.0)).events[0]
-        >>> event.shards, event.sensitivity / 2**22, method.clip_norm  # the norm of all signs of a step, √(k·batch)
+        >>> sensitivity = event.event.sensitivity / 2**22  # the norm of all signs of a step is √(k·batch)
+        >>> event.shards, sensitivity, method.clip_norm
         (1000, 2.0, 4.0)
     """
 
@@ -360,7 +362,8 @@ class GPATE(ShardedMethod):
         >>> from noisegate.schema import Integer
         >>> method = GPATE(steps=10, batch=8, coordinates=2, bins=5)
         >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
-        >>> event.coordinates, method.clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
+        >>> event, clip_norm = event.event, method.clip_norm
+        >>> event.coordinates, clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
         (80, 4.0, 1.414)
     """
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from noisegate.privacy.plan import PlannedRelease
+from noisegate.privacy.plan import NoisySum
 
 BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 
@@ -104,7 +104,7 @@ class ErrorBound:
 
 
 def error_bound(
-    release: PlannedRelease,
+    release: NoisySum,
     *,
     records: int,
     setting: str,
@@ -265,7 +265,7 @@ class NoiseBounds:
 
 
 def noise_bounds(
-    releases: Sequence[PlannedRelease], *, records: int, failure: float = FAILURE
+    releases: Sequence[NoisySum], *, records: int, failure: float = FAILURE
 ) -> NoiseBounds:
     """Returns the bounds for the queries of a plan that a generator is matched to, as sums over so many `records`."""
     # Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for

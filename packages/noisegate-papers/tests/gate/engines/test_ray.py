@@ -18,6 +18,7 @@ from noisegate import DPMERF, Gate
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.sums import Engine, LocalEngine, Totals
+from noisegate.privacy.gradient_plan import plan_steps, steps_of
 from noisegate.privacy.plan import Query
 from noisegate.queries.feature_map import Counts
 from noisegate_papers.methods.classifiers import DPLLM
@@ -139,10 +140,11 @@ def test_real_workers_give_the_bits_of_one_machine(cluster, files, mixed_schema,
         files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=both, records=ROWS
     )
     question = Query.of("counts", Counts(), columns=3, share=0.5)
-    plan = replace(
+    steps = replace(
         method.gradient_plan(mixed_schema, gate.budget), queries=(question,)
-    ).calibrate(gate.budget)
-    at = {"weight": torch.ones(plan.plan.parameters["weight"])}
+    )
+    plan = plan_steps(gate.budget, steps)
+    at = {"weight": torch.ones(steps_of(plan).query.parameters["weight"])}
     with gate.gradients(
         plan, method.loss(mixed_schema), method="test", public={}
     ) as session:

@@ -8,7 +8,7 @@ from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.plan import Query, plan_sums
 from noisegate.queries.feature_map import Counts
 from noisegate.sources import TableSource
 
@@ -58,7 +58,7 @@ def test_a_session_that_is_left_alone_keeps_no_worker(joined, files, mixed_schem
         Query.of(name, Counts(), columns=3, share=0.5) for name in ("one", "other")
     ]
     with gate.open(
-        Plan(queries=tuple(queries)).calibrate(gate.budget), method="counts", public={}
+        plan_sums(gate.budget, tuple(queries)), method="counts", public={}
     ) as session:
         session.ask({"one": Counts()})
         assert len(joined.alive) == 3

@@ -1,55 +1,67 @@
 """The gate: the only thing through which a method sees private data.
 
 A `Gate` is opened on records and a budget, and answers one plan. It has one method for
-each kind of query. The method checks that the plan fits, and gives a session access to
-the records; the session pays, reads, and draws the noise (`noisegate.gate.session`)::
+each kind of query. The method checks that the plan fits, and gives a `Session` access
+to the records, which pays, reads, and draws the noise (`noisegate.gate.session`)::
 
-    open, sum    ──►  SumSession        sums of a vector of each record, in rounds
-    gradients    ──►  GradientSession   sums of clipped gradients over samples
-    batch        ──►  BatchSession      one clipped vector of each sample
-    shards       ──►  ShardSession      sums of one vector of each shard
-    marginals    ──►  MarginalSession   tables that OpenDP's AIM or MST chooses
+    open, sum    sums of a vector of each record, in rounds
+    gradients    steps: sums of clipped gradients over samples
+    batch        steps: one clipped vector of each sample
+    shards       steps: sums of one vector of each shard
+    marginals    tables that OpenDP's AIM or MST chooses
 """
 
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from noisegate.errors import OptionError
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.session import (
+from noisegate.gate.session import Session, open_steps
+from noisegate.gate.sessions.gradients import GradientVectors
+from noisegate.gate.sessions.shards import (
+    BatchVectors,
+    SampleVector,
+    ShardVectors,
+    Teacher,
+)
+from noisegate.gate.sums import Engine, LocalEngine, Progress
+from noisegate.gate.transaction import (
     Access,
     Reservation,
     SingleUse,
+    Transaction,
     check_public_record_count,
     resolve_ledger,
 )
-from noisegate.gate.sessions.gradients import GradientSession
-from noisegate.gate.sessions.shards import (
-    BatchSession,
-    SampleVector,
-    ShardSession,
-    Teacher,
-)
-from noisegate.gate.sessions.sums import SumSession
-from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
-from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
-from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Budget, CalibratedPlan, linked_unit, resolve_unit
+from noisegate.privacy.gradient_plan import (
+    GradientQuery,
+    NoisySteps,
+    StepQuery,
+    steps_of,
+)
+from noisegate.privacy.marginal_plan import NoisyMarginals
+from noisegate.privacy.plan import (
+    Budget,
+    NoisySum,
+    Plan,
+    linked_unit,
+    resolve_unit,
+)
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import (
     DISCOVERY_KEY,
     check_matches_schema,
     discovery_claim,
 )
-from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
+from noisegate.privacy.shard_plan import BatchQuery, ShardQuery
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
@@ -107,13 +119,13 @@ class Gate(SingleUse):
         >>> import pyarrow as pa
         >>> from noisegate import Gate, Schema
         >>> from noisegate.queries.feature_map import Counts
-        >>> from noisegate.privacy.plan import Plan, Query
+        >>> from noisegate.privacy.plan import Query, plan_sums
         >>> from noisegate.schema import Boolean
         >>> schema = Schema([Boolean(name="ill")], label="ill")
         >>> records = pa.table({"ill": [True, False, True]})
         >>> gate = Gate(records, schema=schema, epsilon=1.0)
         >>> query = Query.of("counts", Counts(), columns=2, share=1.0)
-        >>> plan = Plan(queries=(query,)).calibrate(gate.budget)
+        >>> plan = plan_sums(gate.budget, (query,))
         >>> release = gate.sum(plan, method="counts", public={})
         >>> release.values["counts"].shape, round(release.certificate.check(), 6)
         ((1, 2), 1.0)
@@ -239,9 +251,7 @@ class Gate(SingleUse):
         """
         check_apart(self._data, public)
 
-    def open(
-        self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]
-    ) -> SumSession:
+    def open(self, plan: Plan, *, method: str, public: Mapping[str, Any]) -> Session:
         """Opens a session that answers the queries of a plan, in one round or several.
 
         A round is one pass over the records. Later rounds may depend on the answers to
@@ -260,7 +270,7 @@ class Gate(SingleUse):
             OptionError: if the plan is of another kind or calibrated for another
                 budget, or the engine cannot answer it.
         """
-        access = self._grant_access(plan, CalibratedPlan, method, public)
+        access = self._grant_access(plan, NoisySum, method, public)
         # The size of an adaptive query depends on earlier answers. The certificate
         # states its largest size, so it says which queries are adaptive.
         adaptive_queries = [
@@ -268,12 +278,12 @@ class Gate(SingleUse):
         ]
         if adaptive_queries:
             public_facts = {**access.public, "adaptive": adaptive_queries}
-            return SumSession(replace(access, public=public_facts))
-        return SumSession(access)
+            access = replace(access, public=public_facts)
+        return Session(Transaction(access))
 
     def sum(
         self,
-        plan: CalibratedPlan,
+        plan: Plan,
         maps: Mapping[str, FeatureMap] | None = None,
         *,
         method: str,
@@ -313,7 +323,7 @@ class Gate(SingleUse):
 
     def gradients(
         self,
-        plan: CalibratedStepPlan,
+        plan: Plan,
         loss: RecordLoss | FactoredLoss,
         *,
         method: str,
@@ -322,7 +332,7 @@ class Gate(SingleUse):
         device: str = "cpu",
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
-    ) -> GradientSession:
+    ) -> Session:
         """Opens a session for DP-SGD: each step returns one noisy sum of gradients.
 
         No gradient is computed here, and nothing is read or spent before the first
@@ -355,41 +365,34 @@ class Gate(SingleUse):
         Raises:
             OptionError: if the plan is of another kind or calibrated for another
                 budget, or the engine cannot answer it (`_grant_access`); or if loss,
-                microbatch or journal do not fit the plan (`GradientSession`).
+                microbatch or journal do not fit the plan.
         """
-        access = self._grant_access(
-            plan,
-            CalibratedStepPlan,
-            method,
-            public,
-            step_plan_class=GradientPlan,
-            device=device,
-        )
-        return GradientSession(
-            access,
+        access = self._grant_access(plan, GradientQuery, method, public, device=device)
+        vectors = GradientVectors(
+            cast("GradientQuery", steps_of(plan).query),
             loss,
-            journal=journal,
             device=device,
             microbatch=microbatch,
             represent=represent,
         )
+        return open_steps(access, vectors, journal=journal)
 
     def batch(
         self,
-        plan: CalibratedStepPlan,
+        plan: Plan,
         vector: SampleVector,
         *,
         method: str,
         public: Mapping[str, Any],
         journal: Path | None = None,
-    ) -> BatchSession:
+    ) -> Session:
         """Opens a session whose steps return one noisy vector of a whole sample each.
 
         The vector may be any function of the sample. It is clipped as one vector, not
         record by record. Nothing is read or spent before the first step.
 
         Args:
-            plan: A `BatchPlan` that is calibrated for this gate's budget.
+            plan: The steps of a `BatchQuery`, calibrated for this gate's budget.
             vector: The function: of public parameters, and of the numeric and coded
                 columns of a sample, to arrays of the planned shapes, by name.
             method: Name of the method, for the certificate.
@@ -405,20 +408,25 @@ class Gate(SingleUse):
         Raises:
             OptionError: if plan or journal do not fit.
         """
-        access = self._grant_access(
-            plan, CalibratedStepPlan, method, public, step_plan_class=BatchPlan
-        )
-        return BatchSession(access, vector, journal=journal)
+        access = self._grant_access(plan, BatchQuery, method, public)
+        query = cast("BatchQuery", steps_of(plan).query)
+        if journal is not None and query.shards > 1:
+            raise OptionError(
+                "journal: a run on shards cannot be resumed, as who is in which one is "
+                "private and kept in memory; use Poisson samples (shards=1), or leave "
+                "out the journal."
+            )
+        return open_steps(access, BatchVectors(query, vector), journal=journal)
 
     def shards(
         self,
-        plan: CalibratedStepPlan,
+        plan: Plan,
         teacher: Teacher,
         *,
         method: str,
         public: Mapping[str, Any],
         device: str = "cpu",
-    ) -> ShardSession:
+    ) -> Session:
         """Opens a session whose steps return noisy sums over disjoint shards.
 
         The records are split at random into shards. Each shard trains a model of its
@@ -428,7 +436,7 @@ class Gate(SingleUse):
         step.
 
         Args:
-            plan: A `ShardPlan` that is calibrated for this gate's budget.
+            plan: The steps of a `ShardQuery`, calibrated for this gate's budget.
             teacher: How a shard trains its model, and what it answers: arrays of the
                 planned shapes.
             method: Name of the method, for the certificate.
@@ -443,14 +451,13 @@ class Gate(SingleUse):
         Raises:
             OptionError: if the plan does not fit.
         """
-        access = self._grant_access(
-            plan, CalibratedStepPlan, method, public, step_plan_class=ShardPlan
-        )
-        return ShardSession(access, teacher, device=device)
+        access = self._grant_access(plan, ShardQuery, method, public)
+        query = cast("ShardQuery", steps_of(plan).query)
+        return open_steps(access, ShardVectors(query, teacher, device=device))
 
     def marginals(
         self,
-        plan: MarginalPlan,
+        plan: Plan,
         bins: Sequence[NumericBins],
         *,
         method: str,
@@ -479,16 +486,16 @@ class Gate(SingleUse):
         # Imported here, since other kinds of query do without OpenDP's marginals.
         from noisegate.gate.sessions.marginals import MarginalSession
 
-        access = self._grant_access(plan, MarginalPlan, method, public)
+        access = self._grant_access(plan, NoisyMarginals, method, public)
         return MarginalSession(access, bins).release()
 
     def _grant_access(
         self,
         plan: Any,
-        plan_class: type[Any],
+        kind: type[NoisySum | NoisyMarginals | StepQuery],
         method: str,
         public: Mapping[str, Any],
-        step_plan_class: type[StepPlan] | None = None,
+        *,
         device: str = "cpu",
     ) -> Access:
         """Checks a plan, and returns what a session needs to answer it.
@@ -501,44 +508,37 @@ class Gate(SingleUse):
 
         Args:
             plan: The calibrated plan.
-            plan_class: The class of which the plan must be.
+            kind: What the plan must ask for: sums, marginals, or a class of steps.
             method: Name of the method, for the certificate.
             public: Public facts and settings that the method used, by name.
-            step_plan_class: For a plan in steps, the class of which the plan of the
-                steps must be; None for other plans.
             device: Device on which torch computes gradients.
 
         Returns:
             The plan, the records, and the means: ledger entry, lock, engine, journal.
 
         Raises:
-            OptionError: if the plan is of another class or calibrated for another
-                budget, or the engine cannot answer it.
+            OptionError: if the plan asks for something else or is calibrated for
+                another budget, or the engine cannot answer it.
         """
-        is_right_step_plan = step_plan_class is None or (
-            isinstance(plan, plan_class) and isinstance(plan.plan, step_plan_class)
-        )
-        if not isinstance(plan, plan_class) or not is_right_step_plan:
-            expected = plan_class.__name__
-            if step_plan_class is not None:
-                expected += f" of a {step_plan_class.__name__}"
+        if not isinstance(plan, Plan) or not _asks_for(plan, kind):
             raise OptionError(
-                f"plan={type(plan).__name__}: this query takes a {expected}; call "
-                "plan.calibrate(budget)."
+                f"plan={type(plan).__name__}: this query takes a Plan of a "
+                f"{kind.__name__}; make it with the budget of the gate, by "
+                f"{_PLANNED_BY[kind]}."
             )
         if plan.budget != self.budget:
             raise OptionError(
                 f"the plan is calibrated for {plan.budget}, the gate has "
                 f"{self.budget}; use gate.budget."
             )
-        asks_for_sums = plan_class is CalibratedPlan
+        asks_for_sums = kind is NoisySum
         # Rows of linked tables have weights, which only sums of counts allow.
         if self._source.is_weighted and not (asks_for_sums and self._engine.in_parts):
             raise OptionError(
                 "linked tables are queried for counts of cells: method='linked', and "
                 "an engine of this library."
             )
-        uses_engine = asks_for_sums or step_plan_class is GradientPlan
+        uses_engine = asks_for_sums or kind is GradientQuery
         self._engine.check(self._source, sums=uses_engine, device=device)
 
         public_facts: dict[str, Any] = {
@@ -568,6 +568,40 @@ class Gate(SingleUse):
             journal=self.journal,
             unbooked_run=unbooked_run,
         )
+
+
+def _asks_for(plan: Plan, kind: type[NoisySum | NoisyMarginals | StepQuery]) -> bool:
+    """Returns whether a plan asks for what a session answers.
+
+    Args:
+        plan: The plan.
+        kind: `NoisySum` for sums alone, `NoisyMarginals`, or a class of steps, which
+            may have sums beside them.
+    """
+    if kind is NoisySum:
+        return plan.has_only_sums
+    others = [
+        mechanism
+        for mechanism in plan.mechanisms
+        if not isinstance(mechanism, NoisySum)
+    ]
+    if kind is NoisyMarginals:
+        return isinstance(plan.mechanisms[0], NoisyMarginals) and len(others) == 1
+    return (
+        len(others) == 1
+        and isinstance(others[0], NoisySteps)
+        and isinstance(others[0].query, kind)
+    )
+
+
+# The function that makes a plan, by what it asks for.
+_PLANNED_BY: dict[type[Any], str] = {
+    NoisySum: "plan_sums",
+    NoisyMarginals: "plan_marginals",
+    GradientQuery: "plan_steps",
+    BatchQuery: "plan_steps",
+    ShardQuery: "plan_steps",
+}
 
 
 def _check_linked(adjacency: Adjacency, options: Mapping[str, object]) -> None:

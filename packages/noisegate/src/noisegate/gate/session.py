@@ -1,953 +1,556 @@
-"""Sessions: pay once, confirm before noise, release once; the gate's state machine.
+"""Sessions: the queries of one plan are answered, by sums in rounds and by steps.
 
-A session answers one plan. Every kind of query has a subclass of `Session`, which goes
-through these states::
+A round is one pass over the records, in which each of some queries is answered by a sum
+over all of them. The feature maps of a later round may depend on what earlier rounds
+released. What a round costs may not: norms and noise of all queries are fixed in the
+plan (G-13). Steps are taken on samples of the records (`gate.steps`).
 
-    PLANNED ──► RESERVED ──► CONFIRMED ──► RELEASED
-       │          │  │           │            ▲
-       ▼          ▼  └───────► CLOSED ────────┘
-      VOID ◄──────┘
+How an exact sum becomes an answer is up to `Answers`: with noise here, as a masked
+share of a sum over silos (`gate.silos.session`), or as the total of a stream
+(`gate.streams.session`).
 
-- The whole cost of the plan is reserved in the ledger before the first record is read.
-  Until noise is drawn, an error gives it back.
-- The reservation is confirmed just before the first noise. From there on the cost
-  stays spent, and the reservation can only be committed (G-10, G-13).
-- One release is handed out, with its certificate, and the reservation is committed.
-
-This is the only module of the gate that asks for noise.
-
-How to read it: `State` has the transitions, `Access` what a gate gives to one session,
-`Session` the order of the steps, and `Reservation` the entry in the ledger.
+How to read it: `Session.ask` is a round, `_task` checks that a map fits its query and
+finds how it is computed, and `NoisySums.answer` adds the noise to an exact sum.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import sys
-import threading
-import uuid
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Never, Self, SupportsIndex
+from typing import Any, Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from noisegate.errors import BudgetRefusedError, DataError, LedgerWarning, OptionError
-from noisegate.gate.journal import AnswerJournal
-from noisegate.gate.sums import Engine, Progress
-from noisegate.gate.unbooked import UnbookedRun
-from noisegate.ledger.accounts import ClosedError
-from noisegate.ledger.ledger import Entry, Kind, Ledger
-from noisegate.privacy import noise
-from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.events import (
-    Adjacency,
-    GaussianEvent,
-    SampledGaussianEvent,
-    ThresholdedGaussianEvent,
-    event_to_json,
+from noisegate.errors import OptionError
+from noisegate.gate.execution import block_rows, map_digest, map_execution
+from noisegate.gate.steps import StepCounter, Steps, StepVectors
+from noisegate.gate.sums import ENCODED, SumTask, is_reviewed
+from noisegate.gate.transaction import (
+    Access,
+    Answering,
+    Integers,
+    Reservation,
+    Transaction,
+    Values,
 )
-from noisegate.privacy.plan import PricedPlan
-from noisegate.privacy.release import Release, array_hashes, release_arrays
-from noisegate.progress import LOG
-
-Values = npt.NDArray[np.float64]
-"""An answer in the units of the vectors, (dim, columns)."""
-Integers = npt.NDArray[np.int64]
-"""Sums in grid units (`noisegate.privacy.grid`)."""
-
-
-class State(Enum):
-    """State of a session: what it has read, and whether noise may have been drawn.
-
-    Another state or transition would change what G-10 and G-13 prove.
-    """
-
-    PLANNED = "planned"
-    """Nothing was read or spent."""
-    RESERVED = "reserved"
-    """The whole cost is reserved and records may be read. No noise was drawn: an error
-    gives the cost back."""
-    CONFIRMED = "confirmed"
-    """Noise may have been drawn: nothing is given back."""
-    CLOSED = "closed"
-    """Nothing more is answered. What was answered may be released."""
-    RELEASED = "released"
-    """The release was handed out."""
-    VOID = "void"
-    """The session ended before any noise: there is nothing to release."""
-
-    def followed_by(self, following: State) -> State:
-        """Returns the following state, if it may follow this one.
-
-        Args:
-            following: The state that a session is to have next.
-
-        Raises:
-            OptionError: if it may not follow; the message says what that means for the
-                user.
-
-        Examples:
-            >>> from noisegate.gate.session import State
-            >>> State.RESERVED.followed_by(State.CONFIRMED)
-            <State.CONFIRMED: 'confirmed'>
-        """
-        if following not in _ALLOWED_TRANSITIONS[self]:
-            raise OptionError(_REFUSALS[self])
-        return following
-
-
-_ALLOWED_TRANSITIONS: dict[State, tuple[State, ...]] = {
-    State.PLANNED: (State.RESERVED, State.VOID),
-    # RESERVED to CLOSED: this session drew no noise, but another process with the same
-    # journal did.
-    State.RESERVED: (State.CONFIRMED, State.CLOSED, State.VOID),
-    State.CONFIRMED: (State.CLOSED, State.RELEASED),
-    State.CLOSED: (State.RELEASED,),
-    State.RELEASED: (),
-    State.VOID: (),
-}
-# The message if a state is followed by one that it does not allow.
-_REFUSALS = {
-    State.PLANNED: "no query was run, so there is nothing to release.",
-    State.RESERVED: "no noise was drawn, so there is nothing to release.",
-    State.CONFIRMED: (
-        "the cost of this session is reserved once, and is not given back."
-    ),
-    State.CLOSED: "this session has ended; open another gate, which costs again.",
-    State.RELEASED: (
-        "this session has answered and handed out its release; keep that one: "
-        "a second would cost again."
-    ),
-    State.VOID: "this session has ended; open another gate, which costs again.",
-}
-# The state that a session ends in, by the state in which it is left or stopped.
-_STATE_AT_END = {
-    State.PLANNED: State.VOID,
-    State.RESERVED: State.CLOSED,
-    State.CONFIRMED: State.CLOSED,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """What a gate gives to one session: a plan, the private records, and the means."""
-
-    plan: Any
-    """The calibrated plan, a `PricedPlan` of the class for the kind of query."""
-    source: Any
-    """The private records: a source of `noisegate.sources`."""
-    public_record_count: int | None
-    """The number of records, if it is public: exact for replace-one, else an estimate.
-    None if nothing is public about it."""
-    method: str
-    """Name of the method, for the certificate and the ledger."""
-    public: Mapping[str, Any]
-    """Public facts and settings that the method used, by name, for the certificate;
-    JSON can express them."""
-    reservation: Reservation
-    """The entry in the ledger that pays for the query."""
-    single_use_lock: threading.Lock
-    """The lock of the gate, which lets one session answer: the first that acquires it.
-    It is never released."""
-    engine: Engine | None = None
-    """Where sums run; None for queries that need no engine."""
-    progress: Progress | None = None
-    """Called with the number of records summed so far."""
-    unbooked_run: UnbookedRun | None = None
-    """Counts this run, which has no ledger, and warns of what all such runs of this
-    process cost together; None for a run with a ledger, or that is not to be
-    counted."""
-    journal: AnswerJournal | None = None
-    """The file of begun queries and noisy answers by which the run can go on after a
-    crash; None for a run that cannot."""
-
-
-class SingleUse:
-    """Base of objects that answer once, or pay once: they cannot be copied or pickled.
-
-    A copy would answer a second time for the price of one answer.
-    """
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Never:
-        """Refuses `copy.copy`, `copy.deepcopy` and `pickle`, which all call this.
-
-        Raises:
-            OptionError: always.
-        """
-        raise OptionError(
-            f"a {type(self).__name__} answers once and cannot be copied or pickled; "
-            "open another, which costs again."
-        )
-
-
-class Session(SingleUse):
-    """Answers one plan, in the process that opened it and in no fork of it.
-
-    Use it in a ``with`` block. An error before any noise was drawn gives the cost back.
-    After noise, the cost stays spent, also if the session is left before everything is
-    answered.
-
-    A subclass, one for each kind of query, reads records inside `_reading_records`, and
-    turns sums into answers by `_add_noise`.
-
-    Args:
-        access: The plan, the private records, and the means.
-
-    Attributes:
-        state: What the session has read, and whether noise may have been drawn.
-        plan: The calibrated plan.
-    """
-
-    def __init__(self, access: Access) -> None:
-        self.state = State.PLANNED
-        self.plan = access.plan
-        self._access = access
-        # Held during each call, so that two threads do not answer at the same time.
-        self._lock = threading.RLock()
-        # The process that opened the session; a fork of it must not answer.
-        self._process_id = os.getpid()
-        # Number of records of the first pass, by link; private. The link is None for a
-        # single table.
-        self._record_counts: dict[str | None, int] = {}
-        # Whether this session created the file of the journal, or became the owner of
-        # the run in it.
-        self._has_joined_journal = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._end_session()
-
-    def hand_over(self) -> Access:
-        """Returns the access of this session, for a session that takes its place.
-
-        Periods of streams and shares of silos are sums that are answered in another
-        way. Their sessions replace one that `Gate.open` returned and that has answered
-        nothing. Both sessions share the lock of the gate, so only one can answer.
-        """
-        return self._access
-
-    def _add_public_facts(self, facts: Mapping[str, Any]) -> None:
-        """Adds public facts to those that the certificate will list.
-
-        Args:
-            facts: The facts, by name; JSON can express them.
-        """
-        public = {**self._access.public, **facts}
-        self._access = replace(self._access, public=public)
-
-    def _advance_to(self, following: State) -> None:
-        """Sets the next state of the session.
-
-        Args:
-            following: The next state.
-
-        Raises:
-            OptionError: if it may not follow the present state.
-        """
-        self.state = self.state.followed_by(following)
-
-    @contextmanager
-    def _reading_records(self) -> Iterator[None]:
-        """Reserves the cost, and is the context in which records may be read.
-
-        Records are read in a ``with`` block of this context manager only. On entry, it
-        refuses everything that can be refused without the records, acquires the lock of
-        the gate, and reserves the cost, unless noise was already drawn. After an error
-        inside, the cost is given back if no noise was drawn, and the session ends.
-
-        What a change must keep: no record is read before the cost is reserved (G-10),
-        and of several sessions of one gate only one reads. The test
-        `test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer` notices a
-        second one.
-
-        Raises:
-            OptionError: if this process may not answer, the session has ended, or the
-                gate has answered another plan.
-            BudgetRefusedError: if the ledger refuses.
-        """
-        self._check_process()
-        with self._lock:
-            if self.state is not State.CONFIRMED:
-                # Before the lock is acquired: a session that has ended must not take it
-                # away from others.
-                reserved = self.state.followed_by(State.RESERVED)
-                if not self._access.single_use_lock.acquire(blocking=False):
-                    raise OptionError(
-                        "this gate has answered its plan; a second answer would cost "
-                        "again: open another gate."
-                    )
-                self.state = reserved
-            try:
-                if self.state is State.RESERVED:
-                    self._reserve()
-                yield
-            except BaseException as error:
-                self._give_cost_back(error)
-                self._end_session()
-                raise
-
-    def _check_process(self) -> None:
-        """Refuses to answer in a fork of the process that opened the session.
-
-        A fork has a copy of the session in memory. If it answered too, there would be
-        two answers for the price of one.
-
-        Raises:
-            OptionError: in another process.
-        """
-        if os.getpid() != self._process_id:
-            raise OptionError(
-                "this session was opened in another process, which alone may use it; "
-                "open one here, which costs again."
-            )
-
-    def _reserve(self) -> None:
-        """Reserves the cost of the plan, or goes on with the run in the journal.
-
-        A journal is a file in which a run writes what it has begun and answered, so
-        that another process can go on after a crash. If its file exists, this session
-        becomes the owner of that run, under the same reservation.
-
-        What a change must keep: the journal of a new run is created before the ledger
-        reserves, so that no reservation is without a journal.
-
-        Raises:
-            OptionError: if the journal is of another run, or noise of it was lost.
-            BudgetRefusedError: if the ledger refuses.
-        """
-        access = self._access
-        journal = access.journal
-        if journal is None:
-            access.reservation.reserve(self.plan, access.method)
-            return
-
-        if not journal.exists:
-            self._has_joined_journal = True
-            # After a crash between these two lines, the journal names a reservation
-            # that does not exist, and the next process reserves it.
-            journal.create(self._run_digest(), access.reservation.choose_id())
-            access.reservation.reserve(self.plan, access.method)
-            return
-
-        reservation_id = journal.become_owner(self._run_digest())
-        access.reservation.take_up(reservation_id, self.plan, access.method, journal)
-        # Only now: if the reservation refuses to go on, the journal must stay.
-        self._has_joined_journal = True
-        if journal.begun_maps:
-            # Noise may have been drawn, so nothing is given back.
-            self._advance_to(State.CONFIRMED)
-
-    def _run_digest(self) -> str:
-        """Hashes what a run must share with the interrupted run that it continues.
-
-        Returns:
-            SHA-256 in hexadecimal, of public facts alone: privacy events, budget,
-            method, and the public facts that the method used.
-        """
-        budget = self.plan.budget
-        run = {
-            "events": [event_to_json(event) for event in self.plan.events],
-            "method": self._access.method,
-            "budget": [
-                budget.epsilon,
-                budget.delta,
-                budget.adjacency.value,
-                budget.unit,
-                budget.contributions,
-            ],
-            "public": self._access.public,
-        }
-        return hashlib.sha256(canonical_json(run)).hexdigest()
-
-    def _give_cost_back(self, error: BaseException) -> None:
-        """Voids the reservation after an error, if nobody can have drawn noise on it.
-
-        The reservation is voided before the journal is removed. After a crash in
-        between, the journal names a void reservation, which `Reservation.take_up`
-        reports.
-
-        Args:
-            error: What stopped the session; it gets a note that nothing was spent.
-        """
-        journal = self._access.journal
-        # If another process goes on with this run, it needs the reservation.
-        is_own_run = journal is None or journal.is_own
-        if self.state is not State.RESERVED or not is_own_run:
-            return
-        if not self._withdraw_run():
-            return
-        self._advance_to(State.VOID)
-        is_given_back = self._access.reservation.void(error)
-
-        # If this session could not go on with the run in the journal, the journal
-        # stays: the answers in it are paid for.
-        is_journal_useless = self._has_joined_journal or isinstance(
-            error, BudgetRefusedError
-        )
-        if journal is not None and is_given_back and is_journal_useless:
-            journal.discard()
-
-    def _withdraw_run(self) -> bool:
-        """Prevents other processes from drawing noise on the reservation.
-
-        Sessions whose run several processes may share, by a journal of steps, override
-        it. Other sessions have nothing to do.
-
-        Returns:
-            Whether the cost may be given back: no other process has drawn noise.
-        """
-        return True
-
-    def _end_session(self) -> None:
-        """Ends the session, so that it answers nothing more.
-
-        A second call changes nothing.
-        """
-        if self.state in _STATE_AT_END:
-            self._advance_to(_STATE_AT_END[self.state])
-
-    def _confirm(self) -> None:
-        """Makes the reservation final, just before noise is drawn.
-
-        The order matters: first the journal says that noise may be drawn, then a run
-        without a ledger is counted, then the ledger confirms the reservation, and at
-        last the state says that nothing can be given back. An error in any of these
-        leaves the state as it is, so that the cost can still be given back. A second
-        call asks again, and changes nothing.
-
-        Raises:
-            LedgerError: if the ledger does not confirm. No noise may be drawn then.
-        """
-        self._check_process()
-        access = self._access
-        if access.journal is not None and not access.journal.has_begun_queries:
-            # A session that answers its whole plan at once marks no query by itself.
-            self._mark_begun(self.plan.events[0].name)
-        if self.state is not State.CONFIRMED and access.unbooked_run is not None:
-            access.unbooked_run.count_and_warn()
-        access.reservation.confirm()
-        if self.state is not State.CONFIRMED:
-            self._advance_to(State.CONFIRMED)
-
-    def _mark_begun(self, query: str) -> None:
-        """Writes into the journal, if there is one, that a query's noise will be drawn.
-
-        Args:
-            query: Name of the query.
-        """
-        journal = self._access.journal
-        if journal is not None:
-            journal.begin_query(query)
-
-    def _add_noise(
-        self, sums: Integers, event: GaussianEvent | SampledGaussianEvent
-    ) -> Integers:
-        """Confirms the reservation, and then adds noise to exact sums.
-
-        What a change must keep: no noise is drawn before the reservation is confirmed
-        (G-10), and the noise is what the event states.
-        `tests/contracts/test_blind_noise` and
-        `test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it` notice.
-
-        Args:
-            sums: Exact sums in grid units, any shape; private.
-            event: The privacy event that was paid for, with the standard deviation of
-                its noise and the sampler.
-
-        Returns:
-            Noisy sums in grid units, of the same shape.
-        """
-        if self._access.journal is not None:
-            self._mark_begun(event.name)
-        self._confirm()
-        return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
-
-    def _noisy_counts_above(
-        self, counts: Integers, event: ThresholdedGaussianEvent
-    ) -> tuple[Integers, Integers]:
-        """Confirms the reservation, and then selects counts that are large with noise.
-
-        Args:
-            counts: Exact counts in grid units, (counts,); private.
-            event: The privacy event that was paid for, with its noise and threshold.
-
-        Returns:
-            Indices of the counts that, with their noise, are at least the threshold;
-            and these noisy counts in grid units. Both (reached,).
-        """
-        self._confirm()
-        return noise.noisy_counts_above(
-            counts, noise_std=event.noise_std, threshold=event.threshold
-        )
-
-    def _check_record_count(self, record_count: int, link: str | None = None) -> None:
-        """Checks the number of records of a complete pass, before its sums are used.
-
-        Messages do not quote the number, which is private.
-
-        Args:
-            record_count: How many records the pass has read; private.
-            link: Of linked tables, the link whose rows were read, of which there may be
-                none; None for a single table.
-
-        Raises:
-            DataError: if the number is not the public one where that must be exact, is
-                0, or differs from that of an earlier pass.
-        """
-        name = self._access.source.name
-        public_count = self._access.public_record_count
-        adjacency = self.plan.budget.adjacency
-        if adjacency is Adjacency.REPLACE_ONE and record_count != public_count:
-            raise DataError(
-                f"records={public_count} was given as public knowledge, but the data "
-                "has another number; replace-one needs the exact number. Correct it, "
-                "or use adjacency='add-remove'."
-            )
-        # Other sources refuse to be empty themselves; images may all be skipped.
-        if not record_count and link is None:
-            raise DataError(
-                f"{name}: every image was skipped, so there is nothing to copy; "
-                "without on_error='skip' the first one is named."
-            )
-        if self._record_counts.setdefault(link, record_count) != record_count:
-            raise DataError(
-                f"{name}: the number of records changed between two passes; the cost "
-                "stays reserved. Make sure that nothing writes to the data during a "
-                "run."
-            )
-
-    def _certify(self, hashes: Mapping[str, str]) -> Certificate:
-        """Issues the session's one certificate, and commits the reservation.
-
-        The state is set first, so that a second call is refused even if the commit
-        fails. If the process dies before the commit, the reservation stays confirmed:
-        the cost counts as spent, and nothing was handed out.
-
-        Args:
-            hashes: SHA-256 of each released array or file, by its name.
-
-        Raises:
-            OptionError: if the session has nothing to release, or released before.
-        """
-        self._check_process()
-        self._advance_to(State.RELEASED)
-        access = self._access
-        budget = self.plan.budget
-        certificate = Certificate(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            adjacency=budget.adjacency,
-            unit=budget.unit,
-            contributions=budget.contributions,
-            events=self.plan.events,
-            method=access.method,
-            public=access.public,
-            hashes=hashes,
-            ledger=access.reservation.ledger_reference,
-        )
-        access.reservation.commit(certificate)
-        return certificate
-
-    def _release(
-        self, values: Mapping[str, Values], noise_std: Mapping[str, float]
-    ) -> Release:
-        """Releases noisy values with their certificate, and commits the reservation.
-
-        Args:
-            values: Noisy arrays by name, in the units of the vectors, not of the grid.
-            noise_std: Standard deviation of the noise in each array, in the same units.
-        """
-        certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
-        return Release.from_arrays(values, noise_std, certificate)
-
-
-# The entries of a reservation that an interrupted run can go on with: reserved, or also
-# confirmed. Runs of early versions drew noise without confirming.
-_OPEN_HISTORIES = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
-
-
-def resolve_ledger(
-    ledger: Ledger | str | Path | None, dataset: str | None
-) -> Ledger | None:
-    """Opens the ledger that the options `ledger` and `dataset` describe.
-
-    Args:
-        ledger: A ledger, the path of its file or its URL; None for no ledger.
-        dataset: Name of the data set in the ledger; None without a ledger.
-
-    Raises:
-        OptionError: if one of the two is missing, or the ledger is of another type.
-    """
-    if (ledger is None) != (dataset is None):
-        raise OptionError(
-            f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or "
-            "neither."
-        )
-    if ledger is None or isinstance(ledger, Ledger):
-        return ledger
-    if isinstance(ledger, str | Path):
-        return Ledger(ledger)
-    raise OptionError(
-        f"ledger={ledger!r} must be a noisegate.Ledger, the path of its file, or its "
-        "postgresql:// URL."
-    )
-
-
-class Reservation(SingleUse):
-    """The cost of one run in a ledger; without a ledger, every method does nothing.
-
-    The order of calls is `reserve`, `confirm`, `commit`; or `void` in place of the last
-    two, if no noise was drawn. For a run that was interrupted, `take_up` replaces
-    `reserve`, or `resume` comes before it. The id of a reservation is a UUID.
-
-    Args:
-        ledger: The ledger; None for a run that is not recorded.
-        dataset: Name of the data set in the ledger; None without a ledger.
-    """
-
-    def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
-        self.ledger = ledger
-        self.dataset = dataset or ""
-        # Id of the reservation; None before the ledger has reserved.
-        self._id: str | None = None
-        # Id under which the ledger is to reserve; None lets the ledger choose one.
-        self._chosen_id: str | None = None
-        # Id of the reservation of an interrupted run that goes on, if noise of it may
-        # have been drawn; None for other runs.
-        self._resumed_id: str | None = None
-        # Whether this process has confirmed it in the ledger.
-        self._is_confirmed = False
-        # Digest of the certificate, if the interrupted run had committed; else None.
-        self._committed_digest: str | None = None
-        self.is_shared = False
-        """Whether several processes may draw noise under it. They do where the journal
-        of a training gives each step to one of them."""
+from noisegate.privacy.plan import NoisySum, Plan, Query
+from noisegate.privacy.release import Release
+from noisegate.queries.contingency import Contingency
+from noisegate.queries.feature_map import FeatureMap
+from noisegate.schema import Layout
+
+
+class Answers(Protocol):
+    """How the exact sums of a session become what leaves it."""
 
     @property
-    def ledger_reference(self) -> Mapping[str, str] | None:
-        """Data set and id of the reservation, for the certificate; None without one."""
-        if self._id is None:
-            return None
-        return {"dataset": self.dataset, "reservation": self._id}
+    def may_be_empty(self) -> bool:
+        """Whether there may be no records."""
 
-    def choose_id(self) -> str | None:
-        """Chooses the id under which `reserve` will reserve; None without a ledger."""
-        if self.ledger is not None:
-            self._chosen_id = str(uuid.uuid4())
-        return self._chosen_id
-
-    def take_up(
-        self,
-        reservation_id: str | None,
-        plan: PricedPlan,
-        method: str,
-        journal: AnswerJournal,
-    ) -> None:
-        """Goes on with the reservation of a run that was interrupted, or refuses to.
-
-        It refuses if noise may have been drawn whose answer is lost: to draw it again
-        would answer twice for one price. The entries of the reservation in the ledger,
-        and the answers in the journal, decide::
-
-            ledger             answers  what is done
-            nothing            none     reserve now
-            reserved           none     go on; no noise was drawn
-            reserved, void     any      refuse: nothing is spent
-            reserved, confirmed…  none  refuse: noise may have been drawn and lost
-            reserved, confirmed…  some  go on, unless a begun query has no answer
-            anything else      any      refuse: ledger and journal do not fit
+    def check_record_count(self, record_count: int, source_name: str, /) -> None:
+        """Checks the number of records of a pass, before its sums are used.
 
         Args:
-            reservation_id: Id of the reservation, from the journal; None for a run
-                without a ledger.
-            plan: The plan of this run.
-            method: Name of the method.
-            journal: Which queries the run had begun, and its answers.
+            record_count: The number; private.
+            source_name: What messages call the records.
 
         Raises:
-            OptionError: if going on is refused, or the reservation is of another plan.
-            BudgetRefusedError: if the ledger refuses to reserve now.
+            DataError: if there are too many.
         """
-        if (reservation_id is None) != (self.ledger is None):
-            raise OptionError(
-                "the run began with a ledger, or without one: go on with it in the "
-                "same way."
-            )
-        if self.ledger is None or reservation_id is None:
-            if journal.lost_queries:
-                raise OptionError(
-                    f"noise may have been drawn for {journal.lost_queries[0]!r} whose answer "
-                    f"is lost. {_fit_again(journal)}"
-                )
-            self.reserve(plan, method)
-            return
 
-        entries = self._entries(self.ledger, reservation_id)
-        kinds = [entry.kind for entry in entries]
-        if not kinds and not journal.answers:
-            # The run was stopped before the ledger reserved anything.
-            journal.forget_begun_queries()
-            self._chosen_id = reservation_id
-            self.reserve(plan, method)
-            return
-        if kinds and entries[0].events != tuple(plan.events):
-            raise OptionError(
-                f"the reservation {reservation_id} in {self.ledger.location} is of "
-                f"another plan. {_fit_again(journal)}"
-            )
-        if kinds == [Kind.RESERVE] and not journal.answers:
-            # No process has confirmed the reservation, so none has drawn noise. If the
-            # earlier one still lives, `confirm` lets only one of both draw any.
-            journal.forget_begun_queries()
-        else:
-            self._check_resumable(self.ledger, reservation_id, kinds, journal)
-            self._resumed_id = reservation_id
-            self._committed_digest = entries[-1].certificate
-        self._id = reservation_id
-        self._log_continued(self.ledger, method)
-
-    def _check_resumable(
-        self,
-        ledger: Ledger,
-        reservation_id: str,
-        kinds: Sequence[Kind],
-        journal: AnswerJournal,
-    ) -> None:
-        """Checks that no answer is lost of a run which may have drawn noise.
+    def answer(
+        self, transaction: Transaction, sums: Integers, release: NoisySum, /
+    ) -> Values:
+        """Draws the noise of a query, and adds it to the exact sum.
 
         Args:
-            ledger: The ledger, for messages.
-            reservation_id: Id of the reservation of the run.
-            kinds: Kinds of the entries of the reservation in the ledger, in order.
-            journal: Which queries the run had begun, and its answers.
-
-        Raises:
-            OptionError: if the reservation was given back, the ledger does not fit the
-                journal, or an answer is lost; see the table in `take_up`.
-        """
-        if kinds == [Kind.RESERVE, Kind.VOID]:
-            raise OptionError(
-                f"the reservation {reservation_id} was given back: nothing was drawn, "
-                f"and nothing is spent. Remove {journal.path.parent}, and fit again."
-            )
-        if kinds[:2] != [Kind.RESERVE, Kind.CONFIRM]:
-            raise OptionError(
-                f"the ledger {ledger.location} does not fit the journal of this run. "
-                f"{_fit_again(journal)}"
-            )
-        if journal.lost_queries or not journal.answers:
-            lost_query = (
-                repr(journal.lost_queries[0]) if journal.lost_queries else "a query"
-            )
-            raise OptionError(
-                f"noise may have been drawn for {lost_query}, and its answer is lost. "
-                f"{_fit_again(journal)}"
-            )
-
-    def reserve(self, plan: PricedPlan, method: str) -> None:
-        """Reserves the whole cost of a plan, or goes on with a resumed reservation.
-
-        If `resume` was called before, nothing is reserved: the reservation of the
-        interrupted run is checked, and used.
-
-        Args:
-            plan: The plan, with its budget and the privacy events that the ledger
-                records.
-            method: Name of the method, which the ledger records as the purpose.
-
-        Raises:
-            BudgetRefusedError: if the ledger refuses.
-            OptionError: if the reservation of the interrupted run is closed, or of
-                another plan.
-        """
-        if self.ledger is None:
-            LOG.info(
-                "%s: epsilon = %g is not recorded in a ledger",
-                method,
-                plan.budget.epsilon,
-            )
-            return
-        location = self.ledger.location
-        if self._resumed_id is None:
-            self._id = self.ledger.reserve(
-                self.dataset,
-                plan.events,
-                adjacency=plan.budget.adjacency,
-                unit=plan.budget.unit,
-                purpose=method,
-                reservation=self._chosen_id,
-            )
-            LOG.info(
-                "%s: epsilon = %g is recorded under %r in %s",
-                method,
-                plan.budget.epsilon,
-                self.dataset,
-                location,
-            )
-            return
-
-        entries = self._entries(self.ledger, self._resumed_id)
-        kinds = [entry.kind for entry in entries]
-        if kinds not in _OPEN_HISTORIES or entries[0].events != tuple(plan.events):
-            raise OptionError(
-                f"journal: the ledger has no open reservation {self._resumed_id} of "
-                f"this plan for {self.dataset!r}; give another journal, which starts a "
-                "run that costs again."
-            )
-        self._id = self._resumed_id
-        self._log_continued(self.ledger, method)
-
-    def resume(self, reservation_id: str | None) -> None:
-        """Makes `reserve` go on with the reservation of an interrupted run, at no cost.
-
-        The ledger is not asked yet: `reserve` does that, before records are read.
-
-        Args:
-            reservation_id: Id of the reservation, from the journal of steps; None for a
-                run without a ledger.
-
-        Raises:
-            OptionError: if only one of the interrupted run and this one has a ledger.
-        """
-        if (reservation_id is None) != (self.ledger is None):
-            raise OptionError(
-                "the journal is of a run with a ledger, or without one: resume it in "
-                "the same way."
-            )
-        self._resumed_id = reservation_id
-
-    def confirm(self) -> None:
-        """Makes the reservation final in the ledger, just before noise is drawn.
-
-        Of processes that do not share a journal of steps, only the first to confirm may
-        draw noise. A second call on this object does nothing.
-
-        Raises:
-            LedgerError: if the ledger does not confirm. No noise may be drawn then.
-        """
-        if self.ledger and self._id and not self._is_confirmed:
-            # A run that goes on after noise has confirmed before, and may again.
-            is_exclusive = self._resumed_id is None and not self.is_shared
-            self.ledger.confirm(self._id, first=is_exclusive)
-            self._is_confirmed = True
-
-    def commit(self, certificate: Certificate) -> None:
-        """Closes the reservation, with the certificate of its release.
-
-        If the ledger cannot be written, there is only a warning: the release is paid
-        for, as a confirmed reservation counts as spent whether it is closed or not.
-
-        Args:
-            certificate: The certificate, whose digest the ledger records.
-
-        Raises:
-            OptionError: if another run has closed the reservation.
-        """
-        if self.ledger and self._id:
-            if self._committed_digest == certificate.digest():
-                # The run was stopped just after it had committed this same release.
-                return
-            try:
-                self.ledger.commit(self._id, certificate=certificate.digest())
-            except ClosedError as error:
-                raise OptionError(
-                    f"the release is not handed out: {error} Another run, or somebody "
-                    "by hand, ended this one, and one reservation pays for one "
-                    "release. Let nobody commit the reservation of a run that is under "
-                    "way."
-                ) from None
-            except Exception as error:
-                message = (
-                    "the release is complete, but the ledger could not be updated: "
-                    f"{error}"
-                )
-                LOG.warning("%s", message)
-                try:
-                    warnings.warn(message, LedgerWarning, stacklevel=4)
-                except LedgerWarning:  # where warnings are errors
-                    print(f"warning: {message}", file=sys.stderr)
-
-    def void(self, error: BaseException) -> bool:
-        """Gives back the cost of a run that drew no noise.
-
-        A run that goes on after noise, under its earlier reservation, gives nothing
-        back.
-
-        Args:
-            error: What stopped the run; it gets a note that nothing was spent.
+            transaction: Pays for the noise, and draws it.
+            sums: Exact sum in grid units, (columns, dim); private.
+            release: The planned query, with its noise.
 
         Returns:
-            Whether nothing is reserved any more; True without a ledger, False if the
-            ledger could not be written.
+            What is handed out, (numbers, columns), in the units of the vectors.
         """
-        if not self.ledger or not self._id:
-            return True
-        if self._resumed_id is None:
-            # If the ledger fails here too, the cost stays booked, which is the safe
-            # side, and the first error is the one that matters.
-            with contextlib.suppress(Exception):
-                LOG.info(
-                    "The cost is given back to %r: no noise was drawn.", self.dataset
-                )
-                self.ledger.void(
-                    self._id,
-                    reason=f"stopped by {type(error).__name__} before any release",
-                )
-                error.add_note("No noise was drawn, so nothing was spent.")
-                return True
-        return False
 
-    def _entries(self, ledger: Ledger, reservation_id: str) -> list[Entry]:
-        """Returns what a ledger has recorded of a reservation, in order."""
-        history = ledger.history(self.dataset)
-        return [entry for entry in history if entry.reservation == reservation_id]
+    def noise_std(self, release: NoisySum, /) -> float:
+        """Returns the standard deviation of the noise in an answer, in its units."""
 
-    def _log_continued(self, ledger: Ledger, method: str) -> None:
-        """Logs that an interrupted run goes on with its reservation."""
-        LOG.info(
-            "%s goes on with its reservation on %r in %s",
-            method,
-            self.dataset,
-            ledger.location,
+    def released(
+        self, plan: Plan, values: dict[str, Values], noise_std: dict[str, float], /
+    ) -> tuple[dict[str, Values], dict[str, float]]:
+        """Returns all that is released, by name, with the noise in it.
+
+        Args:
+            plan: The plan.
+            values: The answers, by query.
+            noise_std: Standard deviation of the noise in each answer.
+        """
+
+
+class NoisySums:
+    """Answers with the sum and its noise, as almost all sessions do."""
+
+    may_be_empty = False
+
+    def check_record_count(self, record_count: int, source_name: str) -> None:
+        """Allows any number of records."""
+
+    def answer(
+        self, transaction: Transaction, sums: Integers, release: NoisySum
+    ) -> Values:
+        """Draws the noise of a query, and adds it to the exact sum; see `Answers`."""
+        noisy_sums = transaction.add_noise(sums, release.event)
+        return in_natural_units(noisy_sums, release)
+
+    def noise_std(self, release: NoisySum) -> float:
+        """Returns the standard deviation of the noise, in the units of the vectors."""
+        return release.noise_std_natural
+
+    def released(
+        self, plan: Plan, values: dict[str, Values], noise_std: dict[str, float]
+    ) -> tuple[dict[str, Values], dict[str, float]]:
+        """Returns the answers as they are, with the noise in them."""
+        return values, noise_std
+
+
+class Session(Answering):
+    """Answers one plan: its queries in rounds, and its steps if it has any.
+
+    `Gate.open`, `Gate.gradients`, `Gate.batch` and `Gate.shards` return it. A round is
+    one pass over the records, which answers some of the queries. Use the session in a
+    ``with`` block, and call `release` once everything is answered, inside the block or
+    behind it.
+
+    Args:
+        transaction: Pays for the plan.
+        answers: How exact sums become answers.
+        steps: The steps of the plan; None where it has only queries.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        *,
+        answers: Answers | None = None,
+        steps: Steps | None = None,
+    ) -> None:
+        super().__init__(transaction)
+        self._answers = NoisySums() if answers is None else answers
+        self._steps = steps
+        # Answers so far, by query.
+        self._values: dict[str, Values] = {}
+
+    @property
+    def open_queries(self) -> tuple[str, ...]:
+        """Names of the queries that are not answered yet, in the order of the plan."""
+        names = (release.query.name for release in self.plan.releases)
+        return tuple(name for name in names if name not in self._values)
+
+    def ask(
+        self, maps: Mapping[str, FeatureMap], *, link: str | None = None
+    ) -> dict[str, Values]:
+        """Answers some of the plan's queries in one round, a pass over the records.
+
+        First comes all that can be refused without the records, then the pass, then the
+        noise of each query in turn. With a journal, the answer to a query is on disk
+        before the noise of the next one is drawn, and answers that an interrupted run
+        has left there are returned without reading or drawing anything.
+
+        Args:
+            maps: For each of these queries, by name, the map from a record to its
+                vector.
+            link: Of linked tables, the child's table in the link whose rows are the
+                records; see `Link.schema`. None for a single table.
+
+        Returns:
+            The noisy sum for each query, (dim, columns), in the units of the vectors.
+            The release will hold the same arrays.
+
+        Raises:
+            UserError: if a map does not fit its query (nothing is read then, and the
+                query may be asked again with another map), or the data does not fit the
+                schema, or changed since the last round.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        transaction = self._transaction
+        access = transaction.access
+        with transaction.lock:
+            self._check_names(maps, link)
+            source = access.source if link is None else access.source.link(link)
+            tasks = {
+                name: self._task(name, feature_map, source)
+                for name, feature_map in maps.items()
+            }
+            if access.journal is not None:
+                for name, task in tasks.items():
+                    transaction.map_digests[name] = map_digest(
+                        task.feature_map, source.schema.layout, task.execution
+                    )
+
+            with transaction.reading_records():
+                values = self._earlier_answers(tasks)
+                open_tasks = {
+                    name: task for name, task in tasks.items() if name not in values
+                }
+                if open_tasks:
+                    values |= self._new_answers(source, open_tasks, link)
+            self._values |= values
+            self._close_engine_if_answered()
+            return values
+
+    def _new_answers(
+        self, source: Any, tasks: Mapping[str, SumTask], link: str | None
+    ) -> dict[str, Values]:
+        """Sums over all records, and draws the noise of each query in turn.
+
+        Args:
+            source: The private records.
+            tasks: The sum to take for each query, by name of the query.
+            link: Of linked tables, the link whose rows are read; None for a single
+                table.
+
+        Returns:
+            The answers, by query.
+        """
+        transaction = self._transaction
+        access = transaction.access
+        engine = transaction.started_engine()
+        totals = engine.sum(source, tasks, access.progress)
+        transaction.check_record_count(
+            totals.records, link, may_be_empty=self._answers.may_be_empty
+        )
+        self._answers.check_record_count(totals.records, access.source.name)
+        values: dict[str, Values] = {}
+        for name in tasks:
+            values[name] = self._answers.answer(
+                transaction, totals.sums[name], self.plan.release(name)
+            )
+            if access.journal is not None:
+                access.journal.write_answer(name, values[name])
+        return values
+
+    @property
+    def remaining_steps(self) -> int:
+        """How many steps were paid for and not begun; 0 for a plan without steps."""
+        return 0 if self._steps is None else self._steps.remaining
+
+    def prepare_steps(self, parameters: Mapping[str, Any]) -> None:
+        """Checks parameters, and probes the query of the steps in the first call.
+
+        The probe tries the computation on made-up records: what it computes of a record
+        must not depend on other records. No private record is read, and nothing is
+        spent. `step` does the same by itself. Call this first where queries come before
+        the steps, so that they are not paid for in vain if a step would be refused.
+
+        Args:
+            parameters: Public parameters, by name, of the shapes of the plan.
+
+        Raises:
+            OptionError: if parameters, loss or function do not fit.
+        """
+        with self._transaction.lock:
+            self._planned_steps().prepare(parameters)
+
+    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Computes the vector of a fresh sample of the records, and adds noise.
+
+        For gradients, the vector is the sum of the clipped gradients at the records in
+        a Poisson sample. A step is marked as begun before its sample is drawn, and its
+        noise is drawn last. If it is interrupted in between, the step is used up: it is
+        paid for, and no other noise is drawn for it.
+
+        Args:
+            parameters: Public parameters, by name: those with respect to which
+                gradients are taken, or those that the function of a sample gets.
+
+        Returns:
+            The noisy vector as arrays of the planned shapes, by name, in the units of
+            the gradients.
+
+        Raises:
+            OptionError: if no step is left, or parameters, loss or function do not fit
+                (nothing is read or used then).
+            DataError: if the data does not fit the schema.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        with self._transaction.lock:
+            noisy = self._planned_steps().take(parameters)
+            self._close_engine_if_answered()
+            return noisy
+
+    def _planned_steps(self) -> Steps:
+        """Returns the steps of the plan.
+
+        Raises:
+            OptionError: if it has none.
+        """
+        if self._steps is None:
+            raise OptionError("the plan has no steps.")
+        return self._steps
+
+    def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
+        """Releases all answers with their certificate, and commits the reservation.
+
+        After steps, that is what was trained on them too, and the journal of the steps
+        is removed once the reservation is committed. If the process dies before, the
+        run may be resumed and released again.
+
+        Args:
+            parameters: Public parameters that were trained on what the steps returned,
+                by name, of the shapes of the plan's `released`; None for a plan without
+                steps.
+
+        Returns:
+            The answers in the order of the plan, and the parameters, with their
+            certificate.
+
+        Raises:
+            OptionError: if a query is not answered yet, parameters are missing or do
+                not fit, no step was taken, or the release was handed out before.
+        """
+        with self._transaction.lock:
+            if self._steps is not None:
+                trained = self._steps.packed(parameters)
+            if self.open_queries:
+                raise OptionError(
+                    f"queries {list(self.open_queries)} have not been run; run all "
+                    "of the plan before release()."
+                )
+            values = {
+                release.query.name: self._values[release.query.name]
+                for release in self.plan.releases
+            }
+            noise_std = {
+                release.query.name: self._answers.noise_std(release)
+                for release in self.plan.releases
+            }
+            if self._steps is not None:
+                values[self._steps.name] = trained
+                noise_std[self._steps.name] = self._steps.noise_std
+            released = self._transaction.release(
+                *self._answers.released(self.plan, values, noise_std)
+            )
+        if self._steps is not None:
+            self._steps.remove_journal()
+        return released
+
+    def _check_names(self, maps: Mapping[str, FeatureMap], link: str | None) -> None:
+        """Checks that all maps belong to open queries, and that the link exists.
+
+        Args:
+            maps: The map of each query that is asked, by name of the query.
+            link: Of linked tables, the link whose rows are read; None for a single
+                table.
+
+        Raises:
+            OptionError: if a name is not that of an open query, there are no maps, or
+                the source has no such link.
+        """
+        source = self._transaction.access.source
+        unknown_names = [name for name in maps if name not in self.open_queries]
+        if unknown_names or not maps:
+            raise OptionError(
+                f"feature maps {sorted(maps)} do not match the plan's open queries "
+                f"{list(self.open_queries)}; each query is run once."
+            )
+        # A single table has no links, and is read without one.
+        if link not in (source.links or (None,)):
+            links = ", ".join(source.links) or "None"
+            raise OptionError(
+                f"link={link!r}: questions about {source.name} are asked of one of: "
+                f"{links}."
+            )
+
+    def _earlier_answers(self, tasks: Mapping[str, SumTask]) -> dict[str, Values]:
+        """Returns answers of this round that the run had drawn before it was stopped.
+
+        The journal has them. They are returned again as they are: other noise for the
+        same query would cost again.
+
+        Args:
+            tasks: The sum to take for each query of this round, by name of the query.
+
+        Returns:
+            The answers that the journal has, by query, (dim, columns) each.
+
+        Raises:
+            OptionError: if an answer was drawn for another map than that of its query.
+        """
+        journal = self._transaction.access.journal
+        digests = self._transaction.map_digests
+        answers: dict[str, Values] = {}
+        for name, task in tasks.items():
+            if journal is None or name not in journal.answers:
+                continue
+            is_same_map = journal.begun_maps[name] == digests[name]
+            shape = (task.feature_map.dim, task.columns)
+            if not is_same_map or journal.answers[name].shape != shape:
+                raise OptionError(
+                    f"query {name!r} was answered for another map before the run was "
+                    "stopped: this machine, or this version of noisegate or of another "
+                    "package, computes in another way. Go on where the run began."
+                )
+            answers[name] = journal.answers[name]
+        return answers
+
+    def _close_engine_if_answered(self) -> None:
+        """Closes the engine once no query and no step is left."""
+        if not self.open_queries and not self.remaining_steps:
+            self._transaction.close_engine()
+
+    def _task(self, name: str, feature_map: FeatureMap, source: Any) -> SumTask:
+        """Checks that a map fits its query, and finds how its vectors are computed.
+
+        A record's vector must not depend on other records (G-06). So a map is probed:
+        it is computed on made-up records in differently arranged blocks. A reviewed map
+        that adds up integers of its own needs no probe.
+
+        Args:
+            name: Name of the query.
+            feature_map: The map from a record to its vector.
+            source: The private records, none of which is read.
+
+        Returns:
+            The sum to take for the query.
+
+        Raises:
+            OptionError: if the map does not fit the query, the schema or the records,
+                or its vectors depend on other records.
+        """
+        query = self.plan.release(name).query
+        layout: Layout = source.schema.layout
+        # An answer with several columns has one for each label.
+        label = layout.label if query.columns > 1 else None
+        columns = 1 if label is None else layout.coded[label].size
+        _check_size(name, query, feature_map.dim, columns)
+        task = SumTask(
+            feature_map=feature_map, grid=query.grid, columns=columns, label=label
+        )
+        if isinstance(feature_map, Contingency):
+            _check_tables(name, feature_map, layout)
+        if source.is_weighted and not task.accepts_weighted_rows:
+            raise OptionError(
+                f"query {name!r}: of linked tables, and of units by their mean, only "
+                "counts of cells are summed."
+            )
+
+        # The integers that a reviewed map looks up or counts follow from the record
+        # alone (G-06, G-12, G-23), so there is nothing to probe.
+        if task.exact_sum is not None:
+            return task
+        # The vectors of these maps, such as votes, hide that their encoding rounds. So
+        # the encoding is probed in their place, in blocks of the size that is summed.
+        hides_rounding = is_reviewed(type(feature_map), ENCODED)
+        if hides_rounding:
+            probed_map = cast("Any", feature_map).encoding
+        else:
+            probed_map = feature_map
+        rows = block_rows(feature_map, len(layout.numeric))
+        return replace(
+            task, probed_execution=map_execution(name, probed_map, layout, rows)
         )
 
 
-def _fit_again(journal: AnswerJournal) -> str:
-    """Returns the cure for a run that cannot go on, in the words of messages."""
-    return (
-        f"Its cost stays spent. Remove {journal.path.parent}, and fit again, which "
-        "costs again."
-    )
-
-
-def check_public_record_count(records: int | None, adjacency: Adjacency) -> None:
-    """Checks the public number of records of a run.
+def in_natural_units(sums: Integers, release: NoisySum) -> Values:
+    """Converts sums in grid units, (columns, dim), to those of the vectors, transposed.
 
     Args:
-        records: The number; None where it is not public.
-        adjacency: The neighbouring relation: replace-one needs the number.
+        sums: Noisy sums, (columns, dim).
+        release: The planned query, with its grid.
+
+    Returns:
+        The sums in the units of the vectors, (dim, columns).
+    """
+    return np.ascontiguousarray(release.query.grid.restore(sums).T)
+
+
+def open_steps(
+    access: Access, vectors: StepVectors, *, journal: Path | None = None
+) -> Session:
+    """Opens a session that answers the steps of a plan, and its queries if it has any.
+
+    The cost of the whole plan is reserved before the first record is read, and stays
+    spent from the first noise on, however many steps follow.
+
+    Args:
+        access: The records, the plan, which has steps, and the means.
+        vectors: What a step computes.
+        journal: File that counts the steps begun, so that an interrupted run can go on;
+            None for a run that cannot.
 
     Raises:
-        OptionError: if it is not a positive integer, or missing where it is needed.
+        OptionError: if the journal is of another run, or the plan cannot be resumed.
     """
-    is_positive_integer = (
-        isinstance(records, int) and not isinstance(records, bool) and records >= 1
-    )
-    if records is not None and not is_positive_integer:
-        raise OptionError(f"records={records!r} must be a positive whole number.")
-    if adjacency is Adjacency.REPLACE_ONE and records is None:
+    query = vectors.query
+    settings = {**vectors.public_settings, "parameters": _shapes(query.parameters)}
+    if query.trained is not None:
+        settings["trained"] = _shapes(query.trained)
+    public = {**access.public, "gradients": {query.name: settings}}
+    counter = StepCounter(query.steps)
+    transaction = Transaction(replace(access, public=public), begun_steps=counter)
+    if journal is not None:
+        # Before the file is looked at: such a plan can use no journal at all.
+        if access.plan.releases:
+            raise OptionError(
+                "journal: a run with queries cannot be resumed, as their results are "
+                "kept in memory; run them at a gate of their own, or leave out the "
+                "journal."
+            )
+        assert isinstance(access.reservation, Reservation)
+        # Now, as the digest that identifies a run is of all public settings.
+        counter.open_journal(journal, transaction.run_digest(), access.reservation)
+    return Session(transaction, steps=Steps(transaction, vectors, counter))
+
+
+def _shapes(arrays: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    """Returns shapes by name as lists, which JSON can express."""
+    return {name: list(shape) for name, shape in arrays.items()}
+
+
+def _check_size(name: str, query: Query, dim: int, columns: int) -> None:
+    """Checks that the answer to a query has the size that was planned and paid for.
+
+    Args:
+        name: Name of the query.
+        query: The planned query. If it is adaptive, its answer may have fewer
+            coordinates than planned.
+        dim: Number of coordinates of the map's vectors.
+        columns: Number of columns of the answer by the schema: 1, or one for each
+            label.
+
+    Raises:
+        OptionError: if the answer has another size.
+    """
+    if query.adaptive:
+        has_planned_dim = dim <= query.dim
+    else:
+        has_planned_dim = dim == query.dim
+    if not has_planned_dim or columns != query.columns:
+        bound = "at most " if query.adaptive else ""
         raise OptionError(
-            "adjacency='replace-one' takes the number of records as public: "
-            "give records=N."
+            f"query {name!r} was planned as {bound}{query.dim} x {query.columns}, its "
+            f"map and the schema give {dim} x {columns}."
+        )
+
+
+def _check_tables(name: str, feature_map: Contingency, layout: Layout) -> None:
+    """Checks that contingency tables are built for the columns that the schema has.
+
+    Args:
+        name: Name of the query.
+        feature_map: The tables.
+        layout: Columns of the records.
+
+    Raises:
+        OptionError: if the number of numeric columns or the sizes of the coded columns
+            differ.
+    """
+    sizes = tuple(column.size for column in layout.coded)
+    numeric_count = len(layout.numeric)
+    if len(feature_map.bins) != numeric_count or feature_map.coded != sizes:
+        raise OptionError(
+            f"query {name!r}: its tables are of {len(feature_map.bins)} numeric "
+            f"columns and coded ones of sizes {feature_map.coded}; the schema has "
+            f"{numeric_count} and {sizes}."
         )

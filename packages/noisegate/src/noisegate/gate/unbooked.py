@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable
 
 from noisegate.errors import UnbookedWarning
-from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.plan import Budget, Plan
 
 # Columns and budgets of the latest runs, oldest first.
 _RUNS: list[tuple[frozenset[str], Budget]] = []
@@ -30,7 +30,7 @@ class UnbookedRun:
         columns: Names of the columns that it reads.
     """
 
-    def __init__(self, plan: PricedPlan, columns: Iterable[str]) -> None:
+    def __init__(self, plan: Plan, columns: Iterable[str]) -> None:
         self._budget = plan.budget
         self._columns = frozenset(columns)
 

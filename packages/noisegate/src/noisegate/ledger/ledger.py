@@ -60,10 +60,10 @@ class Ledger:
 
     Examples:
         >>> from noisegate import Ledger
-        >>> from noisegate.privacy.events import GaussianEvent, Sampler
+        >>> from noisegate.privacy.events import Gaussian, Sampler
         >>> ledger = Ledger("budget.sqlite")
         >>> ledger.register("survey", epsilon=1.0, delta=1e-5)
-        >>> counts = GaussianEvent(
+        >>> counts = Gaussian(
         ...     name="counts",
         ...     sensitivity=1,
         ...     coordinates=4,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.methods.method import Method
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.plan import Budget, Plan, Query, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import Counts, FeatureMap
 from noisegate.schema import Schema
@@ -88,13 +88,13 @@ class MeanEmbeddingMethod(Method):
             for name, embedding in self._embeddings_and_counts(schema).items()
         }
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the queries and calibrates their noise; reads no data.
 
         Returns:
             The calibrated plan, which carries the feature maps.
         """
-        return Plan(queries=self.sum_queries(schema, budget)).calibrate(budget)
+        return plan_sums(budget, self.sum_queries(schema, budget))
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns the queries of the plan, without their noise.
@@ -125,7 +125,7 @@ class MeanEmbeddingMethod(Method):
             for name, embedding in embeddings.items()
         )
 
-    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Sums the features of the private records, in one pass over them.
 
         Args:
@@ -143,7 +143,7 @@ class MeanEmbeddingMethod(Method):
     def next_round(
         self,
         schema: Schema,
-        plan: CalibratedPlan,
+        plan: Plan,
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:

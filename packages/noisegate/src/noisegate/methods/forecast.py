@@ -34,7 +34,7 @@ from noisegate.answers.verdict import (
 )
 from noisegate.errors import OptionError
 from noisegate.models.checkpoint import Fit
-from noisegate.privacy.plan import Budget, CalibratedPlan
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
@@ -92,7 +92,7 @@ class QueryNoise(NamedTuple):
     table_count: int | None
 
 
-def expected_error(plan: CalibratedPlan, records: float) -> dict[str, TableError]:
+def expected_error(plan: Plan, records: float) -> dict[str, TableError]:
     """Computes what the noise does to one-way tables and to pairs.
 
     Args:
@@ -302,7 +302,7 @@ class Forecast:
         }
 
 
-def forecast(plan: CalibratedPlan, records: float) -> Forecast:
+def forecast(plan: Plan, records: float) -> Forecast:
     """Forecasts a plan of the pairwise method for a number of records.
 
     Pairs that the plan names but would not measure among so few records are counted as

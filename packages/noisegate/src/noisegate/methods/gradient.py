@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from noisegate.errors import OptionError, said
 from noisegate.methods.method import Method
 from noisegate.models.checkpoint import Checkpoint, Resumable, check_finite
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, StepPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.gradient_plan import StepQuery, plan_steps, steps_of
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-    from noisegate.gate.sessions.gradients import StepSession
+    from noisegate.gate.session import Session
     from noisegate.queries.feature_map import FeatureMap
 
 STATE_FILE = "training.safetensors"
@@ -90,7 +90,7 @@ class GradientMethod(Method):
     """
 
     @abstractmethod
-    def gradient_plan(self, schema: Schema, budget: Budget) -> StepPlan:
+    def gradient_plan(self, schema: Schema, budget: Budget) -> StepQuery:
         """Returns the steps, and any queries beside them, without their noise."""
 
     def loss(self, schema: Schema) -> RecordLoss | FactoredLoss:
@@ -103,12 +103,12 @@ class GradientMethod(Method):
     def session(
         self,
         gate: Gate,
-        plan: CalibratedGradientPlan,
+        plan: Plan,
         *,
         journal: Path | None,
         device: str = "cpu",
         microbatch: int | None = None,
-    ) -> StepSession:
+    ) -> Session:
         """Returns the session of the steps at a gate: here, gradients of `loss`.
 
         Args:
@@ -133,7 +133,7 @@ class GradientMethod(Method):
 
     @abstractmethod
     def training(
-        self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str
+        self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
         """Returns the training at its start.
 
@@ -152,7 +152,7 @@ class GradientMethod(Method):
         """
         return None
 
-    def before_steps(self, gate: Gate, session: StepSession, training: Any) -> None:
+    def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
         """Asks queries that come before the steps; here, none.
 
         Args:
@@ -187,14 +187,14 @@ class GradientMethod(Method):
                 f"a rounded one, as the true one is private. Give {said('records')}."
             )
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the steps and calibrates their noise to a budget; reads no data."""
-        return self.gradient_plan(schema, budget).calibrate(budget)
+        return plan_steps(budget, self.gradient_plan(schema, budget))
 
     def query(
         self,
         gate: Gate,
-        plan: CalibratedGradientPlan | None = None,
+        plan: Plan | None = None,
         *,
         report: Callable[[int], None] | None = None,
         device: str = "cpu",
@@ -226,10 +226,11 @@ class GradientMethod(Method):
         assert gate.records is not None
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
-        expected_batch = plan.plan.sampling_probability * gate.records
+        steps = steps_of(plan).query
+        expected_batch = steps.sampling_probability * gate.records
         training = self.training(gate.schema, plan, expected_batch, device)
         # Before anything is spent, and not when all is.
-        plan.plan.check_trained_shapes(
+        steps.check_trained_shapes(
             {name: tuple(value.shape) for name, value in training.result().items()}
         )
 
@@ -248,7 +249,7 @@ class GradientMethod(Method):
         checkpoint.resume()
         with session, checkpoint:
             self.before_steps(gate, session, training)
-            _train(session, training, checkpoint, plan.plan.steps, report)
+            _train(session, training, checkpoint, steps.steps, report)
             if session.open_queries:
                 maps = self.queries(gate.schema, gate.budget, training.result())
                 session.ask(maps)
@@ -256,7 +257,7 @@ class GradientMethod(Method):
 
 
 def _train(
-    session: StepSession,
+    session: Session,
     training: Trainer,
     checkpoint: Checkpoint,
     step_count: int,

@@ -24,7 +24,7 @@ from noisegate.models.checkpoint import FitSummary
 from noisegate.models.linked.fit import LinkAnswers, LinkDesign, LinkedFit
 from noisegate.models.linked.model import LinkedModel
 from noisegate.models.tables.mixture_settings import MixtureSettings
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.plan import Budget, Plan, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.settings import Options, Seed, TwoOrMore, settings
@@ -122,7 +122,7 @@ class Linked(Method):
             for link in schema.links
         )
 
-    def plan(self, schema: Any, budget: Budget) -> CalibratedPlan:
+    def plan(self, schema: Any, budget: Budget) -> Plan:
         """Plans the queries and calibrates their noise to a budget; reads no data.
 
         Args:
@@ -136,7 +136,7 @@ class Linked(Method):
         queries = tuple(
             query for design in designs for query in design.queries(1 / len(designs))
         )
-        return Plan(queries=queries, design=designs).calibrate(budget)
+        return plan_sums(budget, queries, design=designs)
 
     def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
         """Forecasts the first table and its children.
@@ -162,7 +162,7 @@ class Linked(Method):
         """
         return _forecast_of_link(fitting.links[0].design, release, records)
 
-    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Counts the rows of each link, in two passes over them.
 
         Links are asked one after the other, parents first. Of each, the first pass asks
@@ -246,7 +246,7 @@ class Linked(Method):
         return model.with_verdict_of_rules()
 
 
-def _noise_std(plan: CalibratedPlan) -> dict[str, float]:
+def _noise_std(plan: Plan) -> dict[str, float]:
     """Returns the standard deviation of the noise on each query, by its name."""
     return {release.query.name: release.noise_std_natural for release in plan.releases}
 

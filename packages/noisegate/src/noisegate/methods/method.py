@@ -25,7 +25,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import FitWarning, OptionError
 from noisegate.methods.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.models.checkpoint import FinishedFit, Fit, FitState
-from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape, read_shape
@@ -64,7 +64,7 @@ class Planned(Shown):
     """
 
     method: Method
-    plan: PricedPlan
+    plan: Plan
     records: int | None
     reason: str | None
     verdict: Verdict | None
@@ -208,7 +208,7 @@ class Method(Settings, ABC):
             raise OptionError(f"fit option {error}") from None
 
     @abstractmethod
-    def plan(self, schema: Schema, budget: Budget) -> PricedPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the queries and calibrates their noise to a budget; reads no data.
 
         Args:

@@ -47,7 +47,7 @@ from noisegate.methods.second_moments import (
     moments_query,
 )
 from noisegate.models.tables.mixture_settings import MixtureSettings
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.plan import Budget, Plan, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.queries.contingency import check_groups
 from noisegate.schema import Layout, Schema
@@ -267,7 +267,7 @@ class Pairwise(Method):
         """Returns in one sentence what "auto" does with a table, and why."""
         return f"pairwise: {describe_design(self.design(schema, epsilon), epsilon)}."
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the queries and calibrates their noise to a budget; reads no data.
 
         The queries are those of the design and, if settings give them a share of the
@@ -301,7 +301,7 @@ class Pairwise(Method):
             contingency = held_out_map(schema.layout)
             if contingency is not None:
                 queries.append(held_out_query(contingency, self.report_share))
-        return Plan(queries=tuple(queries), design=design).calibrate(budget)
+        return plan_sums(budget, tuple(queries), design=design)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
         """Forecasts how far synthetic records will be from so many real ones.
@@ -331,7 +331,7 @@ class Pairwise(Method):
 
         return fit_verdicts(fitting)
 
-    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Asks all rounds of queries, in one to three passes over the records.
 
         Each pass asks what `next_round` derives from the answers of those before.
@@ -357,7 +357,7 @@ class Pairwise(Method):
     def next_round(
         self,
         schema: Schema,
-        plan: CalibratedPlan,
+        plan: Plan,
         values: Values,
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
@@ -473,7 +473,7 @@ class Pairwise(Method):
     def decisions(
         self,
         schema: Schema,
-        plan: CalibratedPlan,
+        plan: Plan,
         values: Values,
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:

@@ -38,11 +38,13 @@ from noisegate.errors import ModelError, said
 from noisegate.privacy.certificate import Certificate, canonical_json, headline, render
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
-    GaussianEvent,
-    SampledGaussianEvent,
-    ShardGaussianEvent,
-    ZeroConcentratedEvent,
+    Batched,
+    Continual,
+    Sharded,
+    StepEvent,
+    SumEvent,
+    ZeroConcentrated,
+    gaussian_of,
 )
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import (
@@ -76,7 +78,7 @@ _FIELDS = {"format", "model", "certificate", "files"}
 _DIGEST = "digest"
 
 # Thresholds are of discoveries alone.
-_SUMS = GaussianEvent, SampledGaussianEvent
+_SUMS = SumEvent | StepEvent
 
 # What stands behind an event's name in that of a marginal: its number and its columns,
 # see `marginal_plan.marginal_name`.
@@ -341,9 +343,7 @@ def _check_events(release: Release, folder: Path) -> None:
     """
     certificate = release.certificate
     mechanisms = [
-        event
-        for event in certificate.events
-        if isinstance(event, ZeroConcentratedEvent)
+        event for event in certificate.events if isinstance(event, ZeroConcentrated)
     ]
     coordinates = _paid_coordinates(release, mechanisms, folder)
     paid_events = [certificate.events]
@@ -351,7 +351,7 @@ def _check_events(release: Release, folder: Path) -> None:
         paid_events += [silo.events for silo in certificate.silos.members]
     for events in paid_events:
         sums = [event for event in events if isinstance(event, _SUMS)]
-        stated = {event.name: event.coordinates for event in sums}
+        stated = {event.name: gaussian_of(event).coordinates for event in sums}
         has_all = len(events) == len(coordinates) + len(mechanisms)
         if not has_all or stated != coordinates:
             raise ModelError(
@@ -368,7 +368,7 @@ def _check_events(release: Release, folder: Path) -> None:
 
 
 def _paid_coordinates(
-    release: Release, mechanisms: Sequence[ZeroConcentratedEvent], folder: Path
+    release: Release, mechanisms: Sequence[ZeroConcentrated], folder: Path
 ) -> dict[str, int]:
     """Returns how many coordinates the event of each array of values must state.
 
@@ -404,18 +404,19 @@ def _paid_coordinates(
     sums = {
         event.name: event for event in certificate.events if isinstance(event, _SUMS)
     }
+    coordinates = {name: gaussian_of(event).coordinates for name, event in sums.items()}
     # The size of an adaptive query was chosen in the course of the run. Its event
     # states the largest that there could be, and that was paid for.
     adaptive = certificate.public.get("adaptive")
     for name, size in sizes.items():
         is_adaptive = isinstance(adaptive, list) and name in adaptive
-        if is_adaptive and name in sums and size <= sums[name].coordinates:
-            sizes[name] = sums[name].coordinates
+        if is_adaptive and name in sums and size <= coordinates[name]:
+            sizes[name] = coordinates[name]
     # What was trained on the sums of steps is post-processing, of any size.
     for name, size in _trained_sizes(certificate, folder).items():
-        has_steps = isinstance(sums.get(name), SampledGaussianEvent)
+        has_steps = isinstance(sums.get(name), StepEvent)
         if has_steps and sizes.get(name) == size:
-            sizes[name] = sums[name].coordinates
+            sizes[name] = coordinates[name]
     return sizes
 
 
@@ -440,29 +441,32 @@ def _trained_sizes(certificate: Certificate, folder: Path) -> dict[str, int]:
 
 
 def _check_sensitivity(
-    event: GaussianEvent | SampledGaussianEvent, certificate: Certificate, folder: Path
+    event: SumEvent | StepEvent, certificate: Certificate, folder: Path
 ) -> None:
     """Requires that an event states no lower sensitivity than a record has."""
     smallest_bound = GridBound(units=UNITS, nonnegative=True).of_unit(
         certificate.contributions or 1
     )
     minimum: float
-    if isinstance(event, BatchGaussianEvent):
+    if isinstance(event, Batched):
         minimum = 2 * UNITS
-    elif isinstance(event, ShardGaussianEvent):
+    elif isinstance(event, Sharded):
         # At rate 1 no shard may be left out, and its vector may be without negative
         # coordinates.
         if event.rate == 1:
             minimum = smallest_bound.sensitivity(Adjacency.REPLACE_ONE)
         else:
             minimum = 2 * UNITS
-    elif isinstance(event, SampledGaussianEvent):
+    elif isinstance(event, StepEvent):
         # A step states the norm of one record, whatever the adjacency.
         minimum = UNITS
     else:
         minimum = smallest_bound.sensitivity(certificate.adjacency)
-    # The event of a stream states a record's norm beside that of all periods.
-    sensitivity = getattr(event, "record", event.sensitivity)
+    if isinstance(event, Continual):
+        # It states a record's norm beside that of all periods.
+        sensitivity = event.record
+    else:
+        sensitivity = gaussian_of(event).sensitivity
     if sensitivity < minimum:
         raise ModelError(
             f"{folder / CERTIFICATE_FILE}: event {event.name!r} states "
@@ -471,7 +475,7 @@ def _check_sensitivity(
         )
 
 
-def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:
+def _check_rho(event: ZeroConcentrated, release: Release, folder: Path) -> None:
     """Requires that measuring cost no more than an adaptive mechanism states.
 
     What it spent on choosing its queries is not seen, and only adds to it.
@@ -483,7 +487,7 @@ def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> 
     """
     certificate = release.certificate
     # OpenDP counts a replaced record as two, and noise on counts grows with the
-    # distance (`MarginalPlan.distance`).
+    # distance (`neighbour_distance`).
     distance = certificate.contributions or 1
     if certificate.adjacency is Adjacency.REPLACE_ONE:
         distance *= 2

@@ -5,13 +5,13 @@ costs from here; whoever gets a result checks it with what is here::
 
     before the records                  at the gate              what leaves it
 
-    Query ─► Plan ─► CalibratedPlan ─► Grid.quantise ─► sum ─► Release
-                     │ least noise     add_noise               │ values, noise_std
-                     │ for a Budget                            ▼
-                     ▼                                         Certificate
-                   events ─────────────────────────────────► events
-                     │                                         │
-                     ╰──────────► accounting.epsilon ◄─────────╯
+    Query ─► plan_sums ───► Plan ────► Grid.quantise ─► sum ─► Release
+             least noise     │         add_noise               │ values, noise_std
+             for a Budget    │                                 ▼
+                             ▼                                 Certificate
+                           events ─────────────────────────► events
+                             │                                 │
+                             ╰──────► accounting.epsilon ◄─────╯
                                   one ε, computed twice: as the price before,
                                   and from the certificate by anybody, after
 
@@ -22,8 +22,8 @@ What holds, whoever calls:
 2. *Noise is drawn in one file,* on the integers, without a seed (`noise`).
 3. *ε is computed in one file,* from events, and is an upper bound: every rounding goes
    to the safe side, and what cannot be accounted is refused (`accounting`, G-03).
-4. *The price is fixed before the first record is read.* A calibrated plan that costs
-   more than its budget cannot be made (`plan`).
+4. *The price is fixed before the first record is read.* A plan that costs more than
+   its budget cannot be made (`plan`).
 5. *Stored events and certificates are read for ever.* What is unknown in one is refused
    and never skipped, since it may have cost something (`events`, `certificate`).
 
@@ -39,9 +39,9 @@ The files, from the ground up:
 - `noise`: the samplers.
 - `accounting`: from events to ε at a δ. `composition` has the numerical part, for steps
   on Poisson samples.
-- `plan`: queries and budgets, calibrated to noise. `gradient_plan` and `shard_plan` are
-  plans of steps on samples and on shards, `marginal_plan` of adaptive mechanisms, and
-  `continual_plan` of the periods of a stream.
+- `plan`: a plan is a budget and queries with their noise, here sums over all records.
+  `gradient_plan` and `shard_plan` plan steps on samples and on shards, `marginal_plan`
+  adaptive mechanisms, and `continual_plan` the periods of a stream.
 - `silos`: what was added up to one release, and what a unit pays for it.
 - `certificate`: the statement that goes with a result, its check and its page.
 - `release`: noisy sums with their certificate, in memory and in a folder.

@@ -34,20 +34,25 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 from itertools import accumulate
+from typing import assert_never
 
 from noisegate.errors import CalibrationError, require
 from noisegate.privacy.events import (
     TOEPLITZ,
     Adjacency,
-    BatchGaussianEvent,
-    ContinualGaussianEvent,
+    Batched,
+    Continual,
     Event,
-    GaussianEvent,
-    SampledGaussianEvent,
+    Gaussian,
+    NoisyEvent,
+    Sampled,
     Sampler,
-    ShardGaussianEvent,
-    ThresholdedGaussianEvent,
-    ZeroConcentratedEvent,
+    Sharded,
+    StepEvent,
+    SumEvent,
+    Thresholded,
+    ZeroConcentrated,
+    gaussian_of,
 )
 
 MINIMUM_STD = 16.0
@@ -104,9 +109,6 @@ _MAX_LOG_EXCESS = math.log(1e10)
 _GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
 
 
-_NoisyEvent = GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent
-
-
 # Cost of events.
 
 
@@ -131,9 +133,9 @@ def epsilon(
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
-        >>> from noisegate.privacy.events import GaussianEvent, Sampler
+        >>> from noisegate.privacy.events import Gaussian, Sampler
         >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
-        >>> sums = GaussianEvent(name="sums", sensitivity=1, coordinates=4, **noise)
+        >>> sums = Gaussian(name="sums", sensitivity=1, coordinates=4, **noise)
         >>> [round(epsilon([sums] * times, delta=1e-5), 4) for times in (1, 4)]
         [0.1609, 0.3425]
     """
@@ -173,10 +175,7 @@ def joint_epsilon(
         of both δ are stated. None also if no ε holds for both at this δ.
     """
     all_events = (*before, *events)
-    is_gaussian = all(
-        isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
-        for event in all_events
-    )
+    is_gaussian = all(isinstance(event, SumEvent | Thresholded) for event in all_events)
     if not is_gaussian:
         return None
     epsilon_of_both = epsilon(all_events, delta, adjacency)
@@ -213,7 +212,7 @@ def _ideal_epsilon(
     3. ρ-zCDP mechanisms add their ρ to the μ²/2 of the Gaussian one.
 
     What a change must keep: each event is in exactly one group. An event in none would
-    be free of charge, so a new class of events needs a group here.
+    be free of charge, so the type checker refuses a class of events without a case.
     `test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum` and
     `test_gaussian_events_join_them_with_half_the_square_of_mu` watch over this.
 
@@ -225,40 +224,52 @@ def _ideal_epsilon(
     Raises:
         CalibrationError: if there are events of both groups 2 and 3.
     """
-    zcdp_events = [
-        event for event in events if isinstance(event, ZeroConcentratedEvent)
-    ]
-    sampled_events = [
-        event for event in events if isinstance(event, SampledGaussianEvent)
-    ]
-    if zcdp_events and sampled_events:
-        raise CalibrationError(
-            f"event {zcdp_events[0].name!r} is stated in zCDP and "
-            f"{sampled_events[0].name!r} is of Poisson samples: no bound is proved for "
-            "them together. Choose other methods for this data set."
-        )
+    _check_no_bound_is_missing(events)
+    on_all_records: list[NoisyEvent] = []
+    on_samples: list[StepEvent] = []
+    concentrated: list[ZeroConcentrated] = []
+    for event in events:
+        match event:
+            case Gaussian() | Continual() | Thresholded():
+                on_all_records.append(event)
+            case Sampled() | Batched() | Sharded():
+                # A sample that holds every record is no sample.
+                group = on_all_records if event.rate == 1 else on_samples
+                group.append(event)
+            case ZeroConcentrated():
+                concentrated.append(event)
+            case _:
+                assert_never(event)
 
-    # A sample that holds every record is no sample.
-    on_all_records = [
-        *(
-            event
-            for event in events
-            if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)
-        ),
-        *(event for event in sampled_events if event.rate == 1),
-    ]
-    on_samples = tuple(event for event in sampled_events if event.rate < 1)
     mu = total_mu(on_all_records, adjacency)
     if on_samples:
-        return _sampled_epsilon(mu, on_samples, delta, adjacency)
-    if not zcdp_events:
+        return _sampled_epsilon(mu, tuple(on_samples), delta, adjacency)
+    if not concentrated:
         return gaussian_epsilon(mu, delta)
-    rho = math.fsum(event.rho for event in zcdp_events) + rho_of_gaussian(mu)
+    rho = math.fsum(event.rho for event in concentrated) + rho_of_gaussian(mu)
     return zcdp_epsilon(rho * _ROUND_UP, delta)
 
 
+def _check_no_bound_is_missing(events: Sequence[Event]) -> None:
+    """Refuses steps on samples together with ρ-zCDP mechanisms.
+
+    Steps whose samples hold every record are refused too, as they always were.
+
+    Raises:
+        CalibrationError: if there are events of both.
+    """
+    concentrated = [event for event in events if isinstance(event, ZeroConcentrated)]
+    steps = [event for event in events if isinstance(event, StepEvent)]
+    if concentrated and steps:
+        raise CalibrationError(
+            f"event {concentrated[0].name!r} is stated in zCDP and {steps[0].name!r} "
+            "is of Poisson samples: no bound is proved for them together. Choose other "
+            "methods for this data set."
+        )
+
+
 def total_mu(
-    events: Sequence[_NoisyEvent], adjacency: Adjacency = Adjacency.ADD_REMOVE
+    events: Sequence[NoisyEvent], adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> float:
     """Computes the Gaussian-DP parameter of the composition of events, √(Σ μᵢ²).
 
@@ -273,21 +284,21 @@ def total_mu(
     return math.sqrt(math.fsum(squares)) * _ROUND_UP
 
 
-def _squared_mu(event: _NoisyEvent, adjacency: Adjacency) -> float:
+def _squared_mu(event: NoisyEvent, adjacency: Adjacency) -> float:
     """Returns μ² of an event on all records, (moved distance / noise)² a step (G-03).
 
-    How far a sum moves between neighbours depends on what `sensitivity` of the event
-    means, which differs between classes:
+    How far a sum moves between neighbours depends on what `sensitivity` means in the
+    event, which differs between classes:
 
-    - `GaussianEvent`, `ThresholdedGaussianEvent`: the distance itself, for the
-      adjacency of the run. Whoever planned it has chosen 1, √2 or 2 norms already
-      (G-01), so the adjacency must not count here again.
-    - `SampledGaussianEvent`: the norm of one record, whatever the adjacency, since
-      sampled steps are accounted by the norm. A replaced record moves the sum by twice
-      that: its old vector goes, and its new one comes.
-    - `BatchGaussianEvent`, `ShardGaussianEvent`: the largest distance between any two
-      vectors of a sample, or of a shard. A record can turn such a vector round, but not
-      move it further, added, removed or replaced (G-24, G-26).
+    - `Gaussian`, `Continual`, `Thresholded`: the distance itself, for the adjacency of
+      the run. Whoever planned it has chosen 1, √2 or 2 norms already (G-01), so the
+      adjacency must not count here again.
+    - `Sampled`: the norm of one record, whatever the adjacency, since sampled steps are
+      accounted by the norm. A replaced record moves the sum by twice that: its old
+      vector goes, and its new one comes.
+    - `Batched`, `Sharded`: the largest distance between any two vectors of a sample, or
+      of a shard. A record can turn such a vector round, but not move it further, added,
+      removed or replaced (G-24, G-26).
 
     `test_events_of_all_records_are_exactly_gaussian` compares the first two for both
     relations, and
@@ -298,17 +309,21 @@ def _squared_mu(event: _NoisyEvent, adjacency: Adjacency) -> float:
         adjacency: What neighbours are.
     """
     multiplier = effective_multiplier(event)
-    if not isinstance(event, SampledGaussianEvent):
-        return multiplier**-2
-    states_distance = isinstance(event, BatchGaussianEvent | ShardGaussianEvent)
-    if adjacency is Adjacency.REPLACE_ONE and not states_distance:
-        distance_over_sensitivity = 2
-    else:
-        distance_over_sensitivity = 1
-    return event.uses * (distance_over_sensitivity / multiplier) ** 2
+    match event:
+        case Gaussian() | Continual() | Thresholded():
+            return multiplier**-2
+        case Sampled():
+            norms_moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+            return event.steps * (norms_moved / multiplier) ** 2
+        case Batched():
+            return event.steps_of_a_record * (1 / multiplier) ** 2
+        case Sharded():
+            return event.steps * (1 / multiplier) ** 2
+        case _:
+            assert_never(event)
 
 
-def effective_multiplier(event: _NoisyEvent) -> float:
+def effective_multiplier(event: NoisyEvent) -> float:
     """Returns the noise multiplier of the ideal Gaussian that an event is charged as.
 
     Discrete noise of variance s² is charged as continuous noise of variance s² − 4. In
@@ -327,16 +342,18 @@ def effective_multiplier(event: _NoisyEvent) -> float:
         CalibrationError: if the noise, or the sensitivity of a stream, is outside what
             is proved.
     """
-    if not MINIMUM_STD <= event.noise_std <= MAXIMUM_STD:
+    gaussian = gaussian_of(event)
+    if not MINIMUM_STD <= gaussian.noise_std <= MAXIMUM_STD:
         raise CalibrationError(
-            f"event {event.name!r}: noise_std={event.noise_std:g} grid units is "
+            f"event {event.name!r}: noise_std={gaussian.noise_std:g} grid units is "
             f"outside [{MINIMUM_STD:g}, {MAXIMUM_STD:g}]; no guarantee is proved there."
         )
-    if isinstance(event, ContinualGaussianEvent):
+    if isinstance(event, Continual):
         _check_stream_event(event)
-    if event.sampler is Sampler.ROUNDED_GAUSSIAN:
-        return event.noise_multiplier
-    return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
+    if gaussian.sampler is Sampler.ROUNDED_GAUSSIAN:
+        return gaussian.noise_multiplier
+    smoothed_std = math.sqrt(gaussian.noise_std**2 - SMOOTHING_VARIANCE)
+    return smoothed_std / gaussian.sensitivity
 
 
 # What real noise costs beside the ideal one.
@@ -368,11 +385,12 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
     kappa = 0.0  # of all draws together (G-04, G-18, G-32)
     distance = 0.0  # of all draws together, in total variation (G-05, G-18)
     for event in events:
-        if isinstance(event, ZeroConcentratedEvent):
+        if isinstance(event, ZeroConcentrated):
             continue  # its ρ is of the noise as it was drawn
-        steps = event.steps if isinstance(event, SampledGaussianEvent) else 1
-        draws = event.coordinates * steps
-        match event.sampler:
+        steps = event.steps if isinstance(event, StepEvent) else 1
+        gaussian = gaussian_of(event)
+        draws = gaussian.coordinates * steps
+        match gaussian.sampler:
             case Sampler.DISCRETE_GAUSSIAN:
                 kappa += draws * _DISCRETE_KAPPA
             case Sampler.SUMMED_GAUSSIAN:
@@ -418,10 +436,11 @@ def threshold_probability(events: Sequence[Event]) -> float:
     """
     probability = 0.0
     for event in events:
-        if isinstance(event, ThresholdedGaussianEvent):
+        if isinstance(event, Thresholded):
             distance = event.threshold - event.weight - 1
             if distance >= 0:
-                tail = 0.5 * math.erfc(distance / event.noise_std / math.sqrt(2))
+                noise_std = event.event.noise_std
+                tail = 0.5 * math.erfc(distance / noise_std / math.sqrt(2))
             else:
                 tail = 1.0
             probability += event.keys * tail * (1 + _SAFETY)
@@ -521,7 +540,7 @@ def total_noise_factor(
     return math.hypot(*factors_in_window)
 
 
-def _check_stream_event(event: ContinualGaussianEvent) -> None:
+def _check_stream_event(event: Continual) -> None:
     """Checks the sensitivity and the noise that a stream states (G-34).
 
     Other events state a sensitivity that follows from nothing else in them. That of a
@@ -531,11 +550,12 @@ def _check_stream_event(event: ContinualGaussianEvent) -> None:
     Raises:
         CalibrationError: if the sensitivity is too small, or the noise too large.
     """
-    numbers = -(-event.coordinates // event.periods)  # of a period, rounded up
+    sums = event.event
+    numbers = -(-sums.coordinates // event.periods)  # of a period, rounded up
     min_sensitivity = continual_sensitivity(
         event.weights, event.record, event.corrected, numbers
     )
-    if event.sensitivity < min_sensitivity or event.noise_std > _MAX_CONTINUAL_STD:
+    if sums.sensitivity < min_sensitivity or sums.noise_std > _MAX_CONTINUAL_STD:
         raise CalibrationError(
             f"event {event.name!r}: its matrix has a sensitivity of "
             f"{min_sensitivity:g}, or noise too large."
@@ -548,7 +568,7 @@ def _check_stream_event(event: ContinualGaussianEvent) -> None:
 @lru_cache(maxsize=4)
 def _sampled_epsilon(
     mu: float,
-    events: tuple[SampledGaussianEvent, ...],
+    events: tuple[StepEvent, ...],
     delta: float,
     adjacency: Adjacency,
 ) -> float:
@@ -583,7 +603,7 @@ def _sampled_epsilon(
             "computed."
         )
 
-    is_of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
+    is_of_shards = any(isinstance(event, Sharded) for event in events)
     is_replaced = is_of_shards or adjacency is Adjacency.REPLACE_ONE
     # The closed form needs no lattice, and is tighter. It is proved for one step alone.
     if mu == 0 and step_count == 1 and not is_replaced:
@@ -609,15 +629,16 @@ def _sampled_epsilon(
     return composition.composed_epsilon(step_kinds, pairs, delta)
 
 
-def _shift(event: SampledGaussianEvent) -> float:
+def _shift(event: StepEvent) -> float:
     """Returns the norm of a record, or of a shard, over the noise's standard deviation.
 
     It is how far the record, or the shard, moves the sum if it is in the sample;
     rounded up. The vector of a whole sample has no such norm: there it is the distance
     between two vectors (G-24).
     """
-    # Where a shard may be left out, its event states 2 norms (`ShardPlan.diameter`).
-    norms_in_sensitivity = 2 if isinstance(event, ShardGaussianEvent) else 1
+    # Where a shard may be left out, its event states 2 norms
+    # (`ShardQuery.sensitivity`).
+    norms_in_sensitivity = 2 if isinstance(event, Sharded) else 1
     return _ROUND_UP / effective_multiplier(event) / norms_in_sensitivity
 
 

@@ -31,19 +31,20 @@ from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
-    ContinualGaussianEvent,
+    Batched,
+    Continual,
     Event,
-    GaussianEvent,
-    SampledGaussianEvent,
+    NoisyEvent,
     Sampler,
-    ShardGaussianEvent,
-    ThresholdedGaussianEvent,
-    ZeroConcentratedEvent,
+    Sharded,
+    StepEvent,
+    Thresholded,
+    ZeroConcentrated,
     check_unit,
     describe_unit,
     event_to_json,
     events_from_json,
+    gaussian_of,
     names_unit_column,
 )
 from noisegate.privacy.silos import Silos, Stream
@@ -86,8 +87,8 @@ class Certificate(Shown):
 
     Examples:
         >>> from noisegate import Adjacency, Certificate
-        >>> from noisegate.privacy.events import GaussianEvent, Sampler
-        >>> counts = GaussianEvent(
+        >>> from noisegate.privacy.events import Gaussian, Sampler
+        >>> counts = Gaussian(
         ...     name="counts",
         ...     sensitivity=1,
         ...     coordinates=4,
@@ -483,14 +484,15 @@ def canonical_json(data: Any) -> bytes:
 
 def describe_event(event: Event) -> str:
     """Returns what an event released, with its noise multiplier, in a few words."""
-    if isinstance(event, ZeroConcentratedEvent):
+    if isinstance(event, ZeroConcentrated):
         return f"adaptively chosen noisy marginals, rho {event.rho:.4g} together"
-    noise = f"noise multiplier {event.noise_multiplier:.4g}"
-    if isinstance(event, ContinualGaussianEvent):
+    gaussian = gaussian_of(event)
+    noise = f"noise multiplier {gaussian.noise_multiplier:.4g}"
+    if isinstance(event, Continual):
         return f"{event.periods} sums, {noise} of all together"
-    if isinstance(event, ThresholdedGaussianEvent):
+    if isinstance(event, Thresholded):
         return f"counts above a threshold, {noise}"
-    return f"{event.coordinates} values, {noise}"
+    return f"{gaussian.coordinates} values, {noise}"
 
 
 _EVENT_HEADINGS = (
@@ -511,7 +513,7 @@ _SAMPLER_NAMES = {
 
 def _event_cells(event: Event) -> list[str]:
     """Returns an event as the cells of a row under `_EVENT_HEADINGS`."""
-    if isinstance(event, ZeroConcentratedEvent):
+    if isinstance(event, ZeroConcentrated):
         return [
             event.name,
             "adaptively chosen marginals",
@@ -520,62 +522,60 @@ def _event_cells(event: Event) -> list[str]:
             "-",
             event.mechanism,
         ]
+    gaussian = gaussian_of(event)
     return [
         event.name,
         _released_values(event),
-        f"{event.sensitivity:g}",
-        f"{event.noise_std:.1f}",
-        f"{event.noise_multiplier:.4g}",
-        _SAMPLER_NAMES[event.sampler],
+        f"{gaussian.sensitivity:g}",
+        f"{gaussian.noise_std:.1f}",
+        f"{gaussian.noise_multiplier:.4g}",
+        _SAMPLER_NAMES[gaussian.sampler],
     ]
 
 
-def _released_values(
-    event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent,
-) -> str:
+def _released_values(event: NoisyEvent) -> str:
     """Returns how many numbers an event released, and in which steps, in words.
 
     What a change must keep: `noisegate verify` compares stored pages to the byte, so
     the words for an event that exists are never changed; a new class of events gets
-    words of its own. Classes are asked before those that they are derived from.
+    words of its own.
     `test_a_row_says_which_records_a_step_asks` and the stored pages in tests/golden
     watch over this.
 
-    >>> from noisegate.privacy.events import SampledGaussianEvent, Sampler
-    >>> event = SampledGaussianEvent(
+    >>> from noisegate.privacy.events import Gaussian, Sampled, Sampler
+    >>> step = Gaussian(
     ...     name="gradients",
-    ...     rate=0.0625,
-    ...     steps=10,
     ...     sensitivity=32,
     ...     noise_std=64.0,
     ...     coordinates=4,
     ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
     ... )
-    >>> _released_values(event)
+    >>> _released_values(Sampled(event=step, rate=0.0625, steps=10))
     '4 x 10 steps at rate 0.0625'
     """
-    if isinstance(event, ThresholdedGaussianEvent):
+    coordinates = gaussian_of(event).coordinates
+    if isinstance(event, Thresholded):
         return f"those of at least {event.threshold}"
-    if isinstance(event, ContinualGaussianEvent):
+    if isinstance(event, Continual):
         first_weights = ", ".join(str(weight) for weight in event.weights[:4])
         return (
-            f"{event.coordinates} in {event.periods} periods, "
+            f"{coordinates} in {event.periods} periods, "
             f"C of column ({first_weights}, ...) / 256"
         )
-    if isinstance(event, SampledGaussianEvent):
-        return f"{event.coordinates} x {event.steps} steps{_records_of_steps(event)}"
-    return f"{event.coordinates}"
+    if isinstance(event, StepEvent):
+        return f"{coordinates} x {event.steps} steps{_records_of_steps(event)}"
+    return f"{coordinates}"
 
 
-def _records_of_steps(event: SampledGaussianEvent) -> str:
+def _records_of_steps(event: StepEvent) -> str:
     """Returns which records each step of an event uses, as the end of a sentence."""
-    if isinstance(event, BatchGaussianEvent) and event.shards > 1:
+    if isinstance(event, Batched) and event.shards > 1:
         return (
             f" on {event.shards} disjoint shards in turn, each of a sample as a whole"
         )
-    if isinstance(event, BatchGaussianEvent):
+    if isinstance(event, Batched):
         return f" at rate {event.rate:g}, each of a sample as a whole"
-    if isinstance(event, ShardGaussianEvent):
+    if isinstance(event, Sharded):
         if event.rate == 1:
             queried = "all"
         else:

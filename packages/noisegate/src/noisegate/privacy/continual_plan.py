@@ -15,8 +15,7 @@ https://arxiv.org/abs/2202.11205). It is cut after `BAND` entries (Kalinin and L
 2024, https://arxiv.org/abs/2405.13763), which serves any number of periods: up to a
 thousand its noise is below that of epochs that double.
 
-`Horizon` is what a user decides, and prices a plan for all periods; `ContinualRelease`
-is one query of such a plan.
+`Horizon` is what a user decides, and prices a plan for all periods.
 """
 
 from __future__ import annotations
@@ -38,15 +37,10 @@ from noisegate.privacy.events import (
     MOST_PERIODS,
     TOEPLITZ,
     Adjacency,
-    ContinualGaussianEvent,
+    Continual,
+    Gaussian,
 )
-from noisegate.privacy.plan import (
-    Budget,
-    CalibratedPlan,
-    PlannedRelease,
-    Query,
-    with_noise,
-)
+from noisegate.privacy.plan import Budget, NoisySum, Plan, Query, with_noise
 
 BAND = 48
 """From how many periods one takes noise back at most, itself among them."""
@@ -54,41 +48,6 @@ BAND = 48
 _MAX_PLANNING_PERIODS = 24
 # The least ε of a budget that is only shown.
 _MIN_EPSILON = 0.01
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContinualRelease(PlannedRelease):
-    """A query that every period answers, as its total after one of them.
-
-    Attributes, beside those of `PlannedRelease`, whose `noise_std` is of fresh noise:
-        horizon: The periods of the stream.
-        period: The period after which the total is, counted from 1.
-    """
-
-    horizon: Horizon
-    period: int
-
-    @property
-    def event(self) -> ContinualGaussianEvent:
-        """The event that the answers of all periods together are."""
-        periods = self.horizon.periods
-        return ContinualGaussianEvent(
-            name=self.query.name,
-            sensitivity=self.sensitivity,
-            noise_std=self.noise_std,
-            coordinates=self.query.coordinates * periods,
-            sampler=self.sampler,
-            periods=periods,
-            weights=self.horizon.weights,
-            record=float(self.query.grid.bound.units),
-            corrected=self.horizon.correction_factor(self.query),
-        )
-
-    @property
-    def noise_std_natural(self) -> float:
-        """Standard deviation of the noise on the total, in units of the vector."""
-        fresh_noise_std = self.noise_std / self.query.grid.scale
-        return fresh_noise_std * self.horizon.noise_factor(self.period)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +158,7 @@ class Horizon:
         """For how many periods of records the first one chooses cells and pairs."""
         return min(self.periods, self.window or self.periods, _MAX_PLANNING_PERIODS)
 
-    def plan(self, once: CalibratedPlan, period: int | None = None) -> CalibratedPlan:
+    def plan(self, once: Plan, period: int | None = None) -> Plan:
         """Plans a stream at the price of a plan that asks once.
 
         Args:
@@ -226,9 +185,9 @@ class Horizon:
             self._in_periods(release, period or self.periods)
             for release in once.releases
         )
-        return replace(once, releases=releases)
+        return replace(once, mechanisms=releases)
 
-    def _in_periods(self, once: PlannedRelease, period: int) -> ContinualRelease:
+    def _in_periods(self, once: NoisySum, period: int) -> NoisySum:
         """Plans a query for all periods, at the Gaussian-DP μ of asking it once."""
         query = once.query
         sensitivity = continual_sensitivity(
@@ -238,17 +197,25 @@ class Horizon:
             query.coordinates,
         )
         mu = 1 / effective_multiplier(once.event)
-        noisy = with_noise(query, once.sampler, mu, math.ceil(sensitivity))
-        return ContinualRelease(
-            query=query,
-            sensitivity=noisy.sensitivity,
-            noise_std=noisy.noise_std,
-            sampler=noisy.sampler,
-            horizon=self,
-            period=period,
+        in_a_period = with_noise(query, once.sampler, mu, math.ceil(sensitivity))
+        return replace(in_a_period, horizon=self, period=period)
+
+    def event(self, query: Query, sums: Gaussian) -> Continual:
+        """Returns the event that the answers of all periods together are.
+
+        Args:
+            query: The query that every period answers.
+            sums: The noisy sum of one period, with the sensitivity of all together.
+        """
+        return Continual(
+            event=replace(sums, coordinates=sums.coordinates * self.periods),
+            periods=self.periods,
+            weights=self.weights,
+            record=float(query.grid.bound.units),
+            corrected=self.correction_factor(query),
         )
 
-    def noise_by_query(self, plan: CalibratedPlan, period: int) -> dict[str, float]:
+    def noise_by_query(self, plan: Plan, period: int) -> dict[str, float]:
         """Returns the noise on each answer after a period, in the units of the answers.
 
         Args:

@@ -3,18 +3,19 @@
 An *event* states one mechanism that ran on private records: its sensitivity, its noise,
 and how many numbers came out. Plans, ledgers and certificates hold events, and
 `accounting` computes ε from them alone. There is a class for each mechanism with a
-proof::
+proof. All but one consist of a noisy sum, and say how often and on which records it was
+taken::
 
-    GaussianEvent              one noisy sum over all records
-      ContinualGaussianEvent   noisy sums of the periods of a stream          (G-34)
-    SampledGaussianEvent       steps, each a noisy sum over a Poisson sample  (G-19)
-      BatchGaussianEvent       steps, each a noisy vector of a whole sample   (G-24)
-      ShardGaussianEvent       steps, each a noisy sum over disjoint shards   (G-26)
-    ZeroConcentratedEvent      an adaptive mechanism that is ρ-zCDP           (G-16)
-    ThresholdedGaussianEvent   noisy counts above a threshold                 (G-15)
+    Gaussian             one noisy sum over all records
+    Continual(event)     noisy sums of the periods of a stream          (G-34)
+    Sampled(event)       steps, each a noisy sum over a Poisson sample  (G-19)
+    Batched(event)       steps, each a noisy vector of a whole sample   (G-24)
+    Sharded(event)       steps, each a noisy sum over disjoint shards   (G-26)
+    Thresholded(event)   noisy counts above a threshold                 (G-15)
+    ZeroConcentrated     an adaptive mechanism that is ρ-zCDP           (G-16)
 
-Rules for this file: an event class, its fields and their meaning are never changed or
-removed, since ledgers and certificates hold them. A new mechanism is a new class.
+Rules for this file: what ledgers and certificates hold of an event, its kind, its
+fields and their meaning, is never changed or removed. A new mechanism is a new class.
 
 Sensitivities and noise are in grid units, the whole numbers that vectors are rounded to
 (`grid`). All sensitivities are in the L2 norm.
@@ -24,10 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from noisegate.errors import OptionError, UserError, said
 
@@ -141,73 +142,36 @@ class EventError(UserError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _NamedEvent:
-    """Base of all events: a name, and fields that are checked when it is made.
-
-    Events are read from files that anybody may have edited. So each field that is
-    annotated as `int` or `float` must be a positive finite number: a negative noise, or
-    a NaN, would make the cost of an event meaningless. A field of another type is
-    checked by the class that has it.
+class Gaussian:
+    """One sum over all records, with Gaussian noise added once to each coordinate.
 
     Attributes:
         name: The query that was answered.
+        sensitivity: L2 sensitivity of the sum, in grid units. What it counts exactly,
+            such as a distance or the norm of one record, depends on the event that it
+            is part of.
+        noise_std: Standard deviation of the noise on each coordinate, in grid units.
+        coordinates: How many coordinates were released.
+        sampler: How the noise was drawn.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import Gaussian, Sampler
+        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> sums = Gaussian(name="sums", sensitivity=1, coordinates=4, **noise)
+        >>> sums.noise_multiplier, round(epsilon([sums], delta=1e-5), 4)
+        (20.0, 0.1609)
     """
 
     name: str
+    sensitivity: float
+    noise_std: float
+    coordinates: int
+    sampler: Sampler
 
     def __post_init__(self) -> None:
-        """Checks the name, and each field that is annotated as a number.
-
-        Raises:
-            EventError: if one is not what its annotation says, or not positive.
-        """
-        if not isinstance(self.name, str):
-            raise EventError(f"event name={self.name!r} is not text.")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            # Annotations are text in this file.
-            if field.type == "int" and not isinstance(value, int):
-                raise EventError(
-                    f"event {self.name!r}: {field.name}={value!r} is not a whole "
-                    "number."
-                )
-            if field.type in ("int", "float"):
-                self._check_positive(field.name, value)
-
-    def _check_positive(self, field_name: str, value: object) -> None:
-        """Checks that the value of a field is a positive finite number, and no bool.
-
-        Raises:
-            EventError: otherwise.
-        """
-        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-            # Not quoted: it may have thousands of digits.
-            raise EventError(
-                f"event {self.name!r}: {field_name} is too large to mean anything."
-            )
-        is_positive_number = (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and 0 < value < math.inf
-        )
-        if not is_positive_number:
-            raise EventError(
-                f"event {self.name!r}: {field_name}={value!r} is not a positive finite "
-                "number."
-            )
-
-
-class _NoisySum:
-    """Part of the events whose noise is Gaussian, on a sum.
-
-    Attributes:
-        noise_std: Standard deviation of the noise on each coordinate, in grid units.
-        sensitivity: L2 sensitivity of the sum, in grid units. What it counts exactly,
-            such as a distance or the norm of one record, differs between classes.
-    """
-
-    noise_std: float
-    sensitivity: float
+        """Checks the name and the numbers."""
+        _check_fields(self)
 
     @property
     def noise_multiplier(self) -> float:
@@ -216,44 +180,33 @@ class _NoisySum:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianEvent(_NoisySum, _NamedEvent):
-    """One sum over all records, with Gaussian noise added once to each coordinate.
+class _OfGaussian:
+    """Base of the events that consist of a noisy sum.
 
     Attributes:
-        name: The query that was answered.
-        sensitivity: L2 sensitivity of the sum, in grid units.
-        noise_std: Standard deviation of the noise on each coordinate, in grid units.
-        coordinates: How many coordinates were released.
-        sampler: How the noise was drawn.
-
-    Examples:
-        >>> from noisegate.privacy.accounting import epsilon
-        >>> from noisegate.privacy.events import GaussianEvent, Sampler
-        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
-        >>> sums = GaussianEvent(name="sums", sensitivity=1, coordinates=4, **noise)
-        >>> sums.noise_multiplier, round(epsilon([sums], delta=1e-5), 4)
-        (20.0, 0.1609)
+        event: The sum.
     """
 
-    sensitivity: float
-    noise_std: float
-    coordinates: int
-    sampler: Sampler
+    event: Gaussian
+
+    @property
+    def name(self) -> str:
+        """The query that was answered."""
+        return self.event.name
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinualGaussianEvent(GaussianEvent):
+class Continual(_OfGaussian):
     """Noisy sums of the periods of a stream; in totals, noise partly cancels (G-34).
 
     In each period fresh noise is drawn, and parts of the noise of earlier periods are
     taken back. How much of it follows from a Toeplitz matrix with the first column
     `weights`/256. All periods together are one event, paid before the first.
 
-    Attributes, beside those of `GaussianEvent`:
-        sensitivity: L2 norm, in grid units, of what one record, with its correction,
-            moves in all periods together.
-        noise_std: Standard deviation of the fresh noise of each period, in grid units.
-        coordinates: How many numbers all periods together release.
+    Attributes:
+        event: The sums of all periods together. Its sensitivity is the L2 norm of what
+            one record, with its correction, moves in all periods; its noise the fresh
+            noise of each period; its coordinates are those of all periods.
         periods: Largest number of periods.
         weights: First column of the Toeplitz factor, times 256; the first is 256, and
             no other is larger in magnitude. Zeros at the end are left out.
@@ -264,21 +217,20 @@ class ContinualGaussianEvent(GaussianEvent):
             that fall and are not negative.
 
     Examples:
-        >>> from noisegate.privacy.events import ContinualGaussianEvent, Sampler
+        >>> from noisegate.privacy.events import Continual, Gaussian, Sampler
         >>> from noisegate.privacy.accounting import total_noise_factor
-        >>> sums = ContinualGaussianEvent(
+        >>> sums = Gaussian(
         ...     name="sums",
         ...     sensitivity=111_812,
         ...     noise_std=2e6,
         ...     coordinates=8,
         ...     sampler=Sampler.DISCRETE_GAUSSIAN,
-        ...     periods=2,
-        ...     weights=(256, 128),
-        ...     record=100_000,
-        ...     corrected=1,
         ... )
-        >>> multiplier = sums.noise_multiplier
-        >>> [round(total_noise_factor(sums.weights, n) * multiplier, 2) for n in (1, 2)]
+        >>> stream = Continual(
+        ...     event=sums, periods=2, weights=(256, 128), record=100_000, corrected=1
+        ... )
+        >>> factors = [total_noise_factor(stream.weights, n) for n in (1, 2)]
+        >>> [round(factor * sums.noise_multiplier, 2) for factor in factors]
         [17.89, 20.0]
     """
 
@@ -293,7 +245,7 @@ class ContinualGaussianEvent(GaussianEvent):
         Raises:
             EventError: if one is unusable.
         """
-        super().__post_init__()
+        _check_fields(self)
         # JSON has lists; equal events must have equal weights.
         object.__setattr__(self, "weights", tuple(self.weights))
         are_in_range = all(
@@ -319,84 +271,74 @@ class ContinualGaussianEvent(GaussianEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledGaussianEvent(_NoisySum, _NamedEvent):
+class Sampled(_OfGaussian):
     """Steps, each a noisy sum over an independent Poisson sample of the records (G-19).
 
-    Attributes, beside those of `GaussianEvent`:
+    Attributes:
+        event: One step. Its sensitivity is the largest L2 norm of one record's vector,
+            whatever the adjacency: the accountant knows what a replaced record does to
+            a sampled sum.
         rate: Probability with which each record enters a step's sample, in (0, 1].
         steps: How many steps were run.
-        sensitivity: Largest L2 norm of one record's vector, in grid units, whatever the
-            adjacency. The accountant knows what a replaced record does to a sampled
-            sum.
-        noise_std: Standard deviation of the noise of each step, in grid units.
-        coordinates: How many numbers each step releases.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
-        >>> from noisegate.privacy.events import SampledGaussianEvent, Sampler
-        >>> steps = SampledGaussianEvent(
+        >>> from noisegate.privacy.events import Gaussian, Sampled, Sampler
+        >>> step = Gaussian(
         ...     name="gradients",
-        ...     rate=0.0625,
-        ...     steps=10,
         ...     sensitivity=32,
         ...     noise_std=64.0,
         ...     coordinates=4,
         ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
         ... )
+        >>> steps = Sampled(event=step, rate=0.0625, steps=10)
         >>> round(epsilon([steps], 1e-5), 3)
         0.489
     """
 
     rate: float
     steps: int
-    sensitivity: float
-    noise_std: float
-    coordinates: int
-    sampler: Sampler
 
     def __post_init__(self) -> None:
-        """Checks that the rate is a probability."""
-        super().__post_init__()
-        if self.rate > 1:
-            raise EventError(f"event {self.name!r}: rate={self.rate} is above 1.")
-
-    @property
-    def uses(self) -> int:
-        """How many steps one record can take part in: all of them."""
-        return self.steps
+        """Checks the numbers, and that the rate is a probability."""
+        _check_fields(self)
+        _check_rate(self.name, self.rate)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchGaussianEvent(SampledGaussianEvent):
+class Batched(_OfGaussian):
     """Steps, each a noisy vector of a sample, from any function of the sample (G-24).
 
-    Attributes, beside those of `SampledGaussianEvent`:
-        sensitivity: Largest L2 distance between the vectors of any two samples, in grid
-            units, whatever the adjacency: twice the norm that vectors are clipped to.
+    Attributes:
+        event: One step. Its sensitivity is the largest L2 distance between the vectors
+            of any two samples, whatever the adjacency: twice the norm that vectors are
+            clipped to.
+        rate: Probability with which each record enters a step's sample, in (0, 1].
+        steps: How many steps were run.
         shards: Number of disjoint shards that are used in turn, one a step; 1 for
             Poisson samples of all records. With several, `rate` is 1.
 
     Examples:
-        >>> from noisegate.privacy.events import BatchGaussianEvent, Sampler
-        >>> vectors = BatchGaussianEvent(
+        >>> from noisegate.privacy.events import Batched, Gaussian, Sampler
+        >>> step = Gaussian(
         ...     name="vectors",
-        ...     rate=1.0,
-        ...     steps=10,
-        ...     shards=5,
         ...     sensitivity=32,
         ...     noise_std=64.0,
         ...     coordinates=4,
         ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
         ... )
-        >>> vectors.uses
+        >>> Batched(event=step, rate=1.0, steps=10, shards=5).steps_of_a_record
         2
     """
 
+    rate: float
+    steps: int
     shards: int
 
     def __post_init__(self) -> None:
         """Checks that shards are used whole: sampled ones have no proof (G-24)."""
-        super().__post_init__()
+        _check_fields(self)
+        _check_rate(self.name, self.rate)
         if self.shards > 1 and self.rate != 1:
             raise EventError(
                 f"event {self.name!r}: rate={self.rate} with {self.shards} shards; "
@@ -404,113 +346,81 @@ class BatchGaussianEvent(SampledGaussianEvent):
             )
 
     @property
-    def uses(self) -> int:
+    def steps_of_a_record(self) -> int:
         """How many steps one record can take part in, at most: those of its shard."""
         return -(-self.steps // self.shards)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardGaussianEvent(SampledGaussianEvent):
+class Sharded(_OfGaussian):
     """Steps, each a noisy sum of one vector of each queried shard (G-26).
 
-    Attributes, beside those of `SampledGaussianEvent`:
+    Attributes:
+        event: One step. Its sensitivity is the largest L2 distance between two vectors
+            of a shard, whatever the adjacency.
         rate: Probability with which each shard, independently, is queried in a step; 1
             if all are.
-        sensitivity: Largest L2 distance between two vectors of a shard, in grid units,
-            whatever the adjacency.
+        steps: How many steps were run.
         shards: Number of disjoint shards.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
-        >>> from noisegate.privacy.events import Sampler, ShardGaussianEvent
-        >>> votes = ShardGaussianEvent(
+        >>> from noisegate.privacy.events import Gaussian, Sampler, Sharded
+        >>> step = Gaussian(
         ...     name="votes",
-        ...     rate=1.0,
-        ...     steps=10,
-        ...     shards=50,
         ...     sensitivity=32,
         ...     noise_std=640.0,
         ...     coordinates=4,
         ...     sampler=Sampler.CONVOLVED_GAUSSIAN,
         ... )
+        >>> votes = Sharded(event=step, rate=1.0, steps=10, shards=50)
         >>> round(epsilon([votes], 1e-5), 3)
         0.561
     """
 
+    rate: float
+    steps: int
     shards: int
 
-
-@dataclass(frozen=True, kw_only=True)
-class ZeroConcentratedEvent(_NamedEvent):
-    """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
-
-    Attributes:
-        name: The query; the names of the values that came of it begin with it and a
-            slash.
-        rho: The ρ that the mechanism was given to spend.
-        mechanism: What ran, and whose proof the ρ rests on.
-
-    Examples:
-        >>> from noisegate.privacy.accounting import epsilon
-        >>> from noisegate.privacy.events import ZeroConcentratedEvent
-        >>> tables = ZeroConcentratedEvent(name="marginals", rho=0.01, mechanism="MST")
-        >>> round(epsilon([tables], 1e-5), 3)
-        0.546
-    """
-
-    rho: float
-    mechanism: str
-
     def __post_init__(self) -> None:
-        """Checks that a mechanism is named."""
-        super().__post_init__()
-        if not isinstance(self.mechanism, str) or not self.mechanism:
-            raise EventError(
-                f"event {self.name!r}: mechanism={self.mechanism!r} must name a "
-                "mechanism."
-            )
+        """Checks the numbers, and that the rate is a probability."""
+        _check_fields(self)
+        _check_rate(self.name, self.rate)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
+class Thresholded(_OfGaussian):
     """Noisy counts of the keys that occur, where they reach a threshold (G-15).
 
     Nobody has listed the keys beforehand: which ones occur is private.
 
-    Attributes, beside those of `GaussianEvent`:
-        sensitivity: L2 sensitivity of the counts of all keys that occur in both
-            neighbours, in grid units.
+    Attributes:
+        event: The counts. Their sensitivity is that of the counts of all keys that
+            occur in both neighbours. Their coordinates are a public upper bound on the
+            number of keys that can occur; the number itself is private. Their sampler
+            is the discrete Gaussian, for which alone this is proved.
         threshold: Smallest noisy count that is released, in grid units.
         weight: What one record adds to the count of each of its keys, in grid units.
         keys: How many keys one record may have.
-        coordinates: Public upper bound on the number of keys that can occur; the number
-            itself is private.
-        sampler: How the noise was drawn; proved for the discrete Gaussian only.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon, threshold_probability
-        >>> from noisegate.privacy.events import Sampler, ThresholdedGaussianEvent
-        >>> levels = ThresholdedGaussianEvent(
+        >>> from noisegate.privacy.events import Gaussian, Sampler, Thresholded
+        >>> counts = Gaussian(
         ...     name="levels",
         ...     sensitivity=16,
         ...     noise_std=320.0,
-        ...     threshold=1700,
-        ...     weight=16,
-        ...     keys=1,
         ...     coordinates=1000,
         ...     sampler=Sampler.DISCRETE_GAUSSIAN,
         ... )
+        >>> levels = Thresholded(event=counts, threshold=1700, weight=16, keys=1)
         >>> threshold_probability([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
         (True, 0.16)
     """
 
-    sensitivity: float
-    noise_std: float
     threshold: int
     weight: int
     keys: int
-    coordinates: int
-    sampler: Sampler
 
     def __post_init__(self) -> None:
         """Checks the sampler, and that the sensitivity covers a record's keys (G-15).
@@ -521,40 +431,155 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
         Raises:
             EventError: otherwise.
         """
-        super().__post_init__()
-        if self.sampler is not Sampler.DISCRETE_GAUSSIAN:
+        _check_fields(self)
+        if self.event.sampler is not Sampler.DISCRETE_GAUSSIAN:
             raise EventError(
                 f"event {self.name!r}: a threshold is proved for the discrete Gaussian "
                 "only."
             )
+        sensitivity = self.event.sensitivity
         min_squared_sensitivity = self.keys * self.weight**2
-        if self.sensitivity**2 < min_squared_sensitivity * (1 - _SQUARE_TOLERANCE):
+        if sensitivity**2 < min_squared_sensitivity * (1 - _SQUARE_TOLERANCE):
             raise EventError(
-                f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that "
-                f"of {self.keys} keys."
+                f"event {self.name!r}: sensitivity={sensitivity:g} is below that of "
+                f"{self.keys} keys."
             )
 
 
-Event = (
-    GaussianEvent
-    | SampledGaussianEvent
-    | ZeroConcentratedEvent
-    | ThresholdedGaussianEvent
-)
+@dataclass(frozen=True, kw_only=True)
+class ZeroConcentrated:
+    """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
+
+    Attributes:
+        name: The query; the names of the values that came of it begin with it and a
+            slash.
+        rho: The ρ that the mechanism was given to spend.
+        mechanism: What ran, and whose proof the ρ rests on.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import ZeroConcentrated
+        >>> tables = ZeroConcentrated(name="marginals", rho=0.01, mechanism="MST")
+        >>> round(epsilon([tables], 1e-5), 3)
+        0.546
+    """
+
+    name: str
+    rho: float
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        """Checks the numbers, and that a mechanism is named."""
+        _check_fields(self)
+        if not isinstance(self.mechanism, str) or not self.mechanism:
+            raise EventError(
+                f"event {self.name!r}: mechanism={self.mechanism!r} must name a "
+                "mechanism."
+            )
 
 
-# Events as JSON.
+StepEvent = Sampled | Batched | Sharded
+"""Events of several steps, each with fresh noise on a sample of the records."""
+SumEvent = Gaussian | Continual
+"""Events of one sum over all records, or over those of each period."""
+NoisyEvent = SumEvent | StepEvent | Thresholded
+"""Events with Gaussian noise; `gaussian_of` returns it."""
+Event = NoisyEvent | ZeroConcentrated
+_Noisy = TypeVar("_Noisy", bound=NoisyEvent)
+
+
+def gaussian_of(event: NoisyEvent) -> Gaussian:
+    """Returns the noisy sum that an event consists of, once or in several steps."""
+    return event if isinstance(event, Gaussian) else event.event
+
+
+def replace_gaussian(event: _Noisy, **changes: Any) -> _Noisy:
+    """Returns an event whose noisy sum has some fields changed.
+
+    Args:
+        event: The event.
+        changes: New values, by name of the field of `Gaussian`.
+    """
+    if isinstance(event, Gaussian):
+        return replace(event, **changes)
+    return replace(event, event=replace(event.event, **changes))
+
+
+def _check_fields(event: Event) -> None:
+    """Checks the name of an event, and each field that is annotated as a number.
+
+    Events are read from files that anybody may have edited. So each field that is
+    annotated as `int` or `float` must be a positive finite number: a negative noise, or
+    a NaN, would make the cost of an event meaningless. A field of another type is
+    checked by the class that has it.
+
+    Raises:
+        EventError: if one is not what its annotation says, or not positive.
+    """
+    if not isinstance(event.name, str):
+        raise EventError(f"event name={event.name!r} is not text.")
+    for field in fields(event):
+        value = getattr(event, field.name)
+        # Annotations are text in this file.
+        if field.type == "int" and not isinstance(value, int):
+            raise EventError(
+                f"event {event.name!r}: {field.name}={value!r} is not a whole number."
+            )
+        if field.type in ("int", "float"):
+            _check_positive(event.name, field.name, value)
+
+
+def _check_positive(event_name: str, field_name: str, value: object) -> None:
+    """Checks that the value of a field is a positive finite number, and no bool.
+
+    Raises:
+        EventError: otherwise.
+    """
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        # Not quoted: it may have thousands of digits.
+        raise EventError(
+            f"event {event_name!r}: {field_name} is too large to mean anything."
+        )
+    is_positive_number = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 < value < math.inf
+    )
+    if not is_positive_number:
+        raise EventError(
+            f"event {event_name!r}: {field_name}={value!r} is not a positive finite "
+            "number."
+        )
+
+
+def _check_rate(event_name: str, rate: float) -> None:
+    """Checks that a sampling rate, which is positive, is a probability.
+
+    Raises:
+        EventError: otherwise.
+    """
+    if rate > 1:
+        raise EventError(f"event {event_name!r}: rate={rate} is above 1.")
+
+
+# Events as JSON. The fields of the noisy sum stand beside those of the event that it is
+# part of: so they have been stored since the first version.
 
 # Names of the classes in ledgers and certificates, for ever.
-_EVENT_CLASSES: dict[str, type[Event]] = {
-    "gaussian": GaussianEvent,
-    "batch-gaussian": BatchGaussianEvent,
-    "continual-gaussian": ContinualGaussianEvent,
-    "sampled-gaussian": SampledGaussianEvent,
-    "shard-gaussian": ShardGaussianEvent,
-    "zero-concentrated": ZeroConcentratedEvent,
-    "thresholded-gaussian": ThresholdedGaussianEvent,
+_CLASSES_OF_GAUSSIAN: dict[str, type[Continual | StepEvent | Thresholded]] = {
+    "batch-gaussian": Batched,
+    "continual-gaussian": Continual,
+    "sampled-gaussian": Sampled,
+    "shard-gaussian": Sharded,
+    "thresholded-gaussian": Thresholded,
 }
+_EVENT_CLASSES: dict[str, type[Event]] = {
+    "gaussian": Gaussian,
+    "zero-concentrated": ZeroConcentrated,
+    **_CLASSES_OF_GAUSSIAN,
+}
+_KINDS = {event_class: kind for kind, event_class in _EVENT_CLASSES.items()}
+_GAUSSIAN_FIELDS = tuple(field.name for field in fields(Gaussian))
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
@@ -562,15 +587,10 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
     Numbers in float64 survive JSON exactly, so the event that is read back is equal.
     """
-    # `type` and not `isinstance`, since subclasses have kinds of their own.
-    kind = next(
-        kind
-        for kind, event_class in _EVENT_CLASSES.items()
-        if type(event) is event_class
-    )
-    data: dict[str, Any] = {"kind": kind}
-    for name, value in asdict(event).items():
-        data[name] = value.value if isinstance(value, Sampler) else value
+    data: dict[str, Any] = {"kind": _KINDS[type(event)], **asdict(event)}
+    data |= data.pop("event", {})
+    if "sampler" in data:
+        data["sampler"] = data["sampler"].value
     return data
 
 
@@ -588,12 +608,17 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
             f"event kind {kind!r} is not known to this version of noisegate; use a "
             "newer one."
         )
-    event_class = _EVENT_CLASSES[kind]
-    has_sampler = event_class is not ZeroConcentratedEvent
     try:
-        if has_sampler:
-            values["sampler"] = Sampler(values.get("sampler"))
-        return event_class(**values)
+        if kind == "zero-concentrated":
+            return ZeroConcentrated(**values)
+        values["sampler"] = Sampler(values.get("sampler"))
+        if kind == "gaussian":
+            return Gaussian(**values)
+        gaussian_fields = {
+            name: values.pop(name) for name in _GAUSSIAN_FIELDS if name in values
+        }
+        event_class = _CLASSES_OF_GAUSSIAN[kind]
+        return event_class(event=Gaussian(**gaussian_fields), **values)
     except (TypeError, ValueError) as error:
         raise EventError(
             f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}"

@@ -3,23 +3,24 @@
 Training takes thousands of small answers, each a noisy vector over a random sample of
 the records. A plan fixes all of them before the first is taken::
 
-    StepPlan.calibrate(Budget)  ──►  CalibratedStepPlan: one event for all steps
+    plan_steps(Budget, StepQuery)  ──►  Plan(…, NoisySteps): one event for all steps
 
-A `StepPlan` is one of three, by what a step returns:
+A `StepQuery` is one of three, by what a step returns:
 
-- `GradientPlan`: the sum of the clipped gradients of a Poisson sample (here, G-19 to
+- `GradientQuery`: the sum of the clipped gradients of a Poisson sample (here, G-19 to
   G-21).
-- `BatchPlan`: one clipped vector of a whole sample (`shard_plan`, G-24).
-- `ShardPlan`: the sum of one vector of each disjoint shard (`shard_plan`, G-26).
+- `BatchQuery`: one clipped vector of a whole sample (`shard_plan`, G-24).
+- `ShardQuery`: the sum of one vector of each disjoint shard (`shard_plan`, G-26).
 
 The least noise has no formula, as ε of many sampled steps is computed numerically. So
 `_least_noise` searches for it, and stops a little above it; the plan it is put into
-computes its own price and cannot be made if that is too high (`PricedPlan`).
+computes its own price and cannot be made if that is too high (`Plan`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -31,15 +32,17 @@ from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
+    Batched,
     Event,
-    SampledGaussianEvent,
+    Gaussian,
+    Sampled,
     Sampler,
-    ShardGaussianEvent,
+    Sharded,
+    StepEvent,
 )
 from noisegate.privacy.grid import FACTOR_UNITS, UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, convolved_std
-from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
+from noisegate.privacy.plan import Budget, NoisySum, Plan, Query, plan_sums
 from noisegate.settings import Settings, Within, settings
 
 RATES = 2**32
@@ -65,7 +68,7 @@ _Shapes = Annotated[Mapping[str, tuple[int, ...]], "shapes by name"]
 
 
 @settings
-class StepPlan(Settings):
+class StepQuery(Settings, ABC):
     """Noisy vectors over samples of the records, step after step, before any budget."""
 
     renamed = {"rate": "sampling_probability", "norm": "clip_norm"}  # noqa: RUF012
@@ -113,27 +116,44 @@ class StepPlan(Settings):
         rounded_rate = math.ceil(self.sampling_probability * RATES) / RATES
         object.__setattr__(self, "sampling_probability", rounded_rate)
 
-    def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
+    @abstractmethod
+    def event(self, step: Gaussian) -> StepEvent:
         """Returns the private event that all steps together are.
+
+        Args:
+            step: The noisy sum that one step is.
+        """
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> int:
+        """Sensitivity of a step in grid units, as its event states it."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> Grid:
+        """The grid that vectors are clipped and rounded on."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """Grid units per unit of what a step returns."""
+
+    def noisy_event(self, noise_std: float, sampler: Sampler) -> StepEvent:
+        """Returns the private event that all steps together are, with their noise.
 
         Args:
             noise_std: Standard deviation of the noise in each step, in grid units.
             sampler: How it is drawn.
         """
-        return SampledGaussianEvent(
+        step = Gaussian(
             name=self.name,
-            rate=self.sampling_probability,
-            steps=self.steps,
-            sensitivity=self.units,
+            sensitivity=self.sensitivity,
             noise_std=noise_std,
             coordinates=self.count,
             sampler=sampler,
         )
-
-    @property
-    def units(self) -> int:
-        """Norm bound of one vector in grid units."""
-        return UNITS
+        return self.event(step)
 
     @property
     def count(self) -> int:
@@ -144,16 +164,6 @@ class StepPlan(Settings):
     def released(self) -> Mapping[str, tuple[int, ...]]:
         """Shape of each array that is released in the end."""
         return self.parameters if self.trained is None else self.trained
-
-    @property
-    def grid(self) -> Grid:
-        """The grid that vectors are clipped and rounded on."""
-        return Grid(norm=self.clip_norm)
-
-    @property
-    def scale(self) -> float:
-        """Grid units per unit of what a step returns."""
-        return self.grid.scale
 
     def check_trained_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Checks that what is to be released has the planned names and shapes.
@@ -201,59 +211,6 @@ class StepPlan(Settings):
         """
         return split_arrays(values, self.parameters)
 
-    def calibrate(self, budget: Budget) -> CalibratedStepPlan:
-        """Returns the plan with about the least noise that keeps a budget.
-
-        The queries get theirs first: their part of the Gaussian-DP μ² that the budget
-        allows. The steps get the least noise with which ε of all together is kept.
-
-        Args:
-            budget: The guarantee that steps and queries together must keep.
-
-        Raises:
-            OptionError: if a unit of `budget` may have several records, for which no
-                bound is proved on samples.
-            CalibrationError: if no noise can give the guarantee.
-        """
-        has_several_records = (
-            budget.contributions is not None and budget.contributions > 1
-        )
-        if has_several_records:
-            raise OptionError(
-                f"contributions={budget.contributions}: records of one unit are "
-                "sampled one by one, for which no bound is proved. Use "
-                "contributions=1, or a method that sums over all records, such as merf."
-            )
-        releases = self._calibrate_queries(budget)
-        if budget.epsilon > CONVOLVED_UP_TO:
-            sampler = Sampler.DISCRETE_GAUSSIAN
-        else:
-            sampler = Sampler.CONVOLVED_GAUSSIAN
-        query_events = tuple(release.event for release in releases)
-        return CalibratedStepPlan(
-            plan=self,
-            budget=budget,
-            releases=releases,
-            event=_least_noise(self, budget, query_events, sampler),
-        )
-
-    def _calibrate_queries(self, budget: Budget) -> tuple[PlannedRelease, ...]:
-        """Returns the queries with noise that leaves the steps their part.
-
-        Args:
-            budget: The budget of steps and queries together.
-        """
-        if not self.queries:
-            return ()
-        shares = [self.share, *(query.share for query in self.queries)]
-        fraction_of_steps = self.share / math.fsum(shares)
-        mu_of_all = accounting.mu_for(budget.epsilon, budget.delta)
-        # Shares divide μ², and the queries get what is not that of the steps.
-        mu_of_queries = mu_of_all * math.sqrt(1 - fraction_of_steps)
-        epsilon_of_queries = accounting.gaussian_epsilon(mu_of_queries, budget.delta)
-        query_budget = replace(budget, epsilon=max(epsilon_of_queries, _MIN_EPSILON))
-        return Plan(queries=self.queries).calibrate(query_budget).releases
-
 
 def _check_shapes(option: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Checks that there is at least one array, and that none is empty.
@@ -268,66 +225,69 @@ def _check_shapes(option: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CalibratedStepPlan(PricedPlan):
-    """Steps, and maybe queries, that together cost at most `budget`.
+@dataclass(frozen=True, kw_only=True)
+class NoisySteps:
+    """Steps on samples with their noise.
 
-    Made by `StepPlan.calibrate`. Whoever makes one in another way meets the same checks
-    of event, queries and price.
+    `plan_steps` makes them. Whoever makes them in another way meets the same checks of
+    event and queries.
 
     Attributes:
-        plan: The steps and queries, as a method planned them.
+        query: The steps, as a method asked for them.
         event: All steps together, with their noise.
 
     Raises:
-        CalibrationError: if event or queries are not those of the plan, or all together
-            cost more than the budget.
+        CalibrationError: if the event is not that of the query.
     """
 
-    plan: StepPlan
-    event: SampledGaussianEvent
+    query: StepQuery
+    event: StepEvent
 
     def __post_init__(self) -> None:
-        """Checks that event and queries are those of the plan, and then the price.
+        """Checks that the event is that of the query.
 
         Raises:
             CalibrationError: otherwise.
         """
-        if self.event != self.plan.event(self.event.noise_std, self.event.sampler):
+        step = self.event.event
+        if self.event != self.query.noisy_event(step.noise_std, step.sampler):
             raise CalibrationError(
                 f"event {self.event.name!r} is not that of its plan; make plans with "
-                "calibrate()."
+                "plan_steps."
             )
-        if [release.query for release in self.releases] != list(self.plan.queries):
+
+    def check(self, plan: Plan) -> None:
+        """Checks that the sums beside the steps are those that were asked for.
+
+        Args:
+            plan: The plan that the steps are part of.
+
+        Raises:
+            CalibrationError: otherwise.
+        """
+        if [release.query for release in plan.releases] != list(self.query.queries):
             raise CalibrationError(
                 "the calibrated queries are not those of the plan; make plans with "
-                "calibrate()."
+                "plan_steps."
             )
-        super().__post_init__()
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What will be run, for the ledger and the certificate."""
-        return (*super().events, self.event)
 
     @property
     def noise_multiplier(self) -> float:
         """Standard deviation of the noise of a step over its sensitivity."""
-        return self.event.noise_multiplier
+        return self.event.event.noise_multiplier
 
     @property
     def noise_std_natural(self) -> float:
         """Standard deviation of the noise on each coordinate, in units of a step."""
-        return self.event.noise_std / self.plan.scale
+        return self.event.event.noise_std / self.query.scale
 
     @property
     def coordinates(self) -> int:
-        """How many numbers will be released, at most."""
-        trained = sum(math.prod(shape) for shape in self.plan.released.values())
-        return trained + super().coordinates
+        """How many numbers will be released: those that are trained."""
+        return sum(math.prod(shape) for shape in self.query.released.values())
 
     def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the plan as a JSON object.
+        """Returns the steps as a JSON object.
 
         It states how large the noise of a step is beside what the step can show: the
         norm of the noise over the largest norm of the sum.
@@ -335,12 +295,12 @@ class CalibratedStepPlan(PricedPlan):
         Args:
             records: Public guess of the number of records, or None.
         """
-        plan = self.plan
+        query = self.query
         event = self.event
         shard_fields: dict[str, Any] = {}
-        if isinstance(event, BatchGaussianEvent):
+        if isinstance(event, Batched):
             shard_fields = {"shards": event.shards, "vectors_of": "samples"}
-        elif isinstance(event, ShardGaussianEvent):
+        elif isinstance(event, Sharded):
             shard_fields = {"shards": event.shards, "vectors_of": "shards"}
 
         max_sum = self._max_sum_over_sensitivity(records)
@@ -348,21 +308,21 @@ class CalibratedStepPlan(PricedPlan):
             relative_noise = None
         else:
             # Both over the sensitivity.
-            noise_norm = self.noise_multiplier * math.sqrt(plan.count)
+            noise_norm = self.noise_multiplier * math.sqrt(query.count)
             relative_noise = noise_norm / max_sum
         return {
-            **super().describe(records),
-            "steps": plan.steps,
-            "rate": plan.sampling_probability,
+            "steps": query.steps,
+            "rate": query.sampling_probability,
             **shard_fields,
             "records_a_step": self._records_a_step(records),
-            "clipping_norm": plan.clip_norm,
-            "parameters": plan.count,
+            "clipping_norm": query.clip_norm,
+            "parameters": query.count,
             "noise_multiplier": self.noise_multiplier,
             "noise_std": self.noise_std_natural,
             "noise_norm_over_clipping_norm": relative_noise,
-            "sampler": self.event.sampler.value,
-            "releases": [release.describe(records) for release in self.releases],
+            "sampler": event.event.sampler.value,
+            # Those of the queries beside the steps, if there are any.
+            "releases": [],
         }
 
     def _records_a_step(self, records: int | None) -> float | None:
@@ -375,10 +335,10 @@ class CalibratedStepPlan(PricedPlan):
             The number; None if it is not known, as it is not for shards that are
             queried.
         """
-        if records is None or isinstance(self.event, ShardGaussianEvent):
+        if records is None or isinstance(self.event, Sharded):
             return None
-        sampled = self.plan.sampling_probability * records
-        if isinstance(self.event, BatchGaussianEvent):
+        sampled = self.query.sampling_probability * records
+        if isinstance(self.event, Batched):
             return sampled / self.event.shards
         return sampled
 
@@ -397,15 +357,24 @@ class CalibratedStepPlan(PricedPlan):
             The ratio; None for gradients, if the number of records is not known.
         """
         event = self.event
-        if isinstance(event, BatchGaussianEvent):
+        if isinstance(event, Batched):
             return 0.5
-        if isinstance(event, ShardGaussianEvent):
-            relative_length = self.plan.units / event.sensitivity
+        if isinstance(event, Sharded):
+            relative_length = UNITS / event.event.sensitivity
             return relative_length * event.rate * event.shards
         return self._records_a_step(records)
 
 
-CalibratedGradientPlan = CalibratedStepPlan
+def steps_of(plan: Plan) -> NoisySteps:
+    """Returns the steps of a plan.
+
+    Raises:
+        OptionError: if it has none.
+    """
+    for mechanism in plan.mechanisms:
+        if isinstance(mechanism, NoisySteps):
+            return mechanism
+    raise OptionError("the plan has no steps; make it with plan_steps.")
 
 
 def split_arrays(
@@ -432,17 +401,68 @@ def split_arrays(
 # Calibration.
 
 
+def plan_steps(budget: Budget, query: StepQuery) -> Plan:
+    """Plans steps, and the queries beside them, with about the least noise.
+
+    The queries get theirs first: their part of the Gaussian-DP μ² that the budget
+    allows. The steps get the least noise with which ε of all together is kept.
+
+    Args:
+        budget: The guarantee that steps and queries together must keep.
+        query: The steps.
+
+    Raises:
+        OptionError: if a unit of `budget` may have several records, for which no bound
+            is proved on samples.
+        CalibrationError: if no noise can give the guarantee.
+    """
+    if budget.contributions is not None and budget.contributions > 1:
+        raise OptionError(
+            f"contributions={budget.contributions}: records of one unit are sampled "
+            "one by one, for which no bound is proved. Use contributions=1, or a "
+            "method that sums over all records, such as merf."
+        )
+    sums = _sums_beside(query, budget)
+    if budget.epsilon > CONVOLVED_UP_TO:
+        sampler = Sampler.DISCRETE_GAUSSIAN
+    else:
+        sampler = Sampler.CONVOLVED_GAUSSIAN
+    events_of_sums = tuple(release.event for release in sums)
+    event = _least_noise(query, budget, events_of_sums, sampler)
+    steps = NoisySteps(query=query, event=event)
+    return Plan(budget=budget, mechanisms=(*sums, steps))
+
+
+def _sums_beside(query: StepQuery, budget: Budget) -> tuple[NoisySum, ...]:
+    """Returns the queries beside steps with noise that leaves the steps their part.
+
+    Args:
+        query: The steps, with the queries.
+        budget: The budget of steps and queries together.
+    """
+    if not query.queries:
+        return ()
+    shares = [query.share, *(other.share for other in query.queries)]
+    fraction_of_steps = query.share / math.fsum(shares)
+    mu_of_all = accounting.mu_for(budget.epsilon, budget.delta)
+    # Shares divide μ², and the queries get what is not that of the steps.
+    mu_of_queries = mu_of_all * math.sqrt(1 - fraction_of_steps)
+    epsilon_of_queries = accounting.gaussian_epsilon(mu_of_queries, budget.delta)
+    query_budget = replace(budget, epsilon=max(epsilon_of_queries, _MIN_EPSILON))
+    return plan_sums(query_budget, query.queries).releases
+
+
 def _least_noise(
-    plan: StepPlan, budget: Budget, query_events: tuple[Event, ...], sampler: Sampler
-) -> SampledGaussianEvent:
+    query: StepQuery, budget: Budget, query_events: tuple[Event, ...], sampler: Sampler
+) -> StepEvent:
     """Returns all steps as an event, with about the least noise that keeps a budget.
 
     ε falls as the noise grows. So two widths are searched, one that is enough and one
     that is not, and then the crossing in between. What is returned was priced and found
-    to be enough, whatever the search did; `CalibratedStepPlan` prices it again.
+    to be enough, whatever the search did; `Plan` prices it again.
 
     Args:
-        plan: The steps.
+        query: The steps.
         budget: The guarantee that steps and queries together must keep.
         query_events: What else is paid from the budget.
         sampler: How the noise is to be drawn.
@@ -454,10 +474,10 @@ def _least_noise(
     min_std = float(NARROWEST) if is_convolved else accounting.MINIMUM_STD
     max_std = accounting.MAXIMUM_STD / 2
 
-    def event_with(noise_std: float) -> SampledGaussianEvent:
+    def event_with(noise_std: float) -> StepEvent:
         """Returns the steps with the noise that is drawn for a wanted width."""
         drawn_std = convolved_std(noise_std) if is_convolved else noise_std
-        return plan.event(drawn_std, sampler)
+        return query.noisy_event(drawn_std, sampler)
 
     def log_excess(noise_std: float) -> float:
         """Returns ln of ε over that of the budget: positive if noise is too little."""
@@ -465,12 +485,12 @@ def _least_noise(
         price = accounting.epsilon(events, budget.delta, budget.adjacency)
         return math.log(price / budget.epsilon) if price > 0 else -math.inf
 
-    guessed_std = min(max(_guess_noise(plan, budget), min_std), max_std)
+    guessed_std = min(max(_guess_noise(query, budget), min_std), max_std)
     if log_excess(guessed_std) > 0:
         bracket = _widen_until_sufficient(log_excess, guessed_std, max_std)
         if bracket is None:
             widest_event = event_with(max_std)
-            message = _no_noise_message(plan, budget, query_events, widest_event)
+            message = _no_noise_message(query, budget, query_events, widest_event)
             raise CalibrationError(message)
     else:
         bracket = _narrow_until_insufficient(log_excess, guessed_std, min_std)
@@ -527,7 +547,7 @@ def _narrow_until_insufficient(
     return None
 
 
-def _guess_noise(plan: StepPlan, budget: Budget) -> float:
+def _guess_noise(query: StepQuery, budget: Budget) -> float:
     """Guesses the noise that keeps a budget, in grid units.
 
     It is right where the losses of many steps add up to a normal distribution. Then k
@@ -535,7 +555,7 @@ def _guess_noise(plan: StepPlan, budget: Budget) -> float:
     Gaussian mechanism with μ² = k·ln(1 + q²(e^(Δ²/σ²) − 1)), solved here for σ.
 
     Args:
-        plan: The steps.
+        query: The steps.
         budget: The guarantee, whose μ is known.
     """
     if budget.adjacency is Adjacency.REPLACE_ONE:
@@ -544,12 +564,16 @@ def _guess_noise(plan: StepPlan, budget: Budget) -> float:
         moved_records = 1
     mu = accounting.mu_for(budget.epsilon, budget.delta) / moved_records
     # Any noise does: only the sensitivity and the number of steps are read.
-    event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
-    mu_squared_a_step = min(mu**2 / event.uses, _MAX_EXPONENT)
+    event = query.noisy_event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
+    if isinstance(event, Batched):
+        steps_of_a_record = event.steps_of_a_record
+    else:
+        steps_of_a_record = event.steps
+    mu_squared_a_step = min(mu**2 / steps_of_a_record, _MAX_EXPONENT)
     shift_squared = math.log1p(
-        math.expm1(mu_squared_a_step) / plan.sampling_probability**2
+        math.expm1(mu_squared_a_step) / query.sampling_probability**2
     )
-    return event.sensitivity / math.sqrt(shift_squared)
+    return event.event.sensitivity / math.sqrt(shift_squared)
 
 
 def _find_crossing(
@@ -593,15 +617,15 @@ def _find_crossing(
 
 
 def _no_noise_message(
-    plan: StepPlan,
+    query: StepQuery,
     budget: Budget,
     query_events: tuple[Event, ...],
-    widest_event: SampledGaussianEvent,
+    widest_event: StepEvent,
 ) -> str:
     """Returns the message that no noise keeps the budget, with what would work instead.
 
     Args:
-        plan: The steps.
+        query: The steps.
         budget: The guarantee that cannot be kept.
         query_events: What else is paid from the budget.
         widest_event: The steps with the widest noise that can be drawn. They cost
@@ -616,13 +640,13 @@ def _no_noise_message(
         events = (*query_events, replace(widest_event, steps=steps))
         return accounting.epsilon(events, budget.delta, budget.adjacency)
 
-    payable_steps = plan.steps
+    payable_steps = query.steps
     while payable_steps > 1 and price_of(payable_steps) > budget.epsilon:
         payable_steps //= 2
     steps_advice = ""
     if price_of(payable_steps) <= budget.epsilon:
         steps_advice = f"; {payable_steps} steps would do"
-    min_epsilon = price_of(plan.steps)
+    min_epsilon = price_of(query.steps)
     if math.isfinite(min_epsilon):
         # A hundredth more, so that the three digits that are shown are enough.
         remedy = f"they cost epsilon={min_epsilon * 1.01:.3g} at least{steps_advice}"
@@ -630,27 +654,27 @@ def _no_noise_message(
         remedy = f"raise delta{steps_advice}"
     return (
         f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for "
-        f"{plan.steps} steps at rate {plan.sampling_probability:.3g}, whatever the "
+        f"{query.steps} steps at rate {query.sampling_probability:.3g}, whatever the "
         f"noise: {remedy}."
     )
 
 
 @settings
-class GradientPlan(StepPlan):
+class GradientQuery(StepQuery):
     """Sums of clipped per-example gradients over Poisson samples (G-19 to G-21).
 
     Examples:
         >>> from noisegate import Budget
-        >>> from noisegate.privacy.gradient_plan import GradientPlan
-        >>> steps = GradientPlan(
+        >>> from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
+        >>> steps = GradientQuery(
         ...     name="network",
         ...     steps=100,
         ...     sampling_probability=0.125,
         ...     clip_norm=1.0,
         ...     parameters={"weight": (3, 2)},
         ... )
-        >>> plan = steps.calibrate(Budget(epsilon=1.0))
-        >>> plan.events[0].coordinates, plan.epsilon <= 1.0
+        >>> plan = plan_steps(Budget(epsilon=1.0), steps)
+        >>> plan.events[0].event.coordinates, plan.epsilon <= 1.0
         (6, True)
     """
 
@@ -668,10 +692,19 @@ class GradientPlan(StepPlan):
                 "inputs)."
             )
 
+    def event(self, step: Gaussian) -> Sampled:
+        """Returns the private event that all steps together are."""
+        return Sampled(event=step, rate=self.sampling_probability, steps=self.steps)
+
     @property
-    def units(self) -> int:
+    def sensitivity(self) -> int:
         """Norm bound of one record's gradient in grid units."""
         return FACTOR_UNITS**2 if self.factored else UNITS
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that gradients are clipped and rounded on."""
+        return Grid(norm=self.clip_norm)
 
     @property
     def scale(self) -> float:

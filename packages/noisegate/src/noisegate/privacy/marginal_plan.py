@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from noisegate.errors import OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
-from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.events import Adjacency, ZeroConcentrated
+from noisegate.privacy.plan import Budget, Plan
 
 MOST_RECORDS = 2**28
 """Largest number of records, and of records that a model may stand for: up to here the
@@ -37,11 +37,11 @@ _PENALTY_PART = 1e-3
 _MEGABYTES_OF_LIBRARIES = 600
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MarginalPlan(PricedPlan):
+@dataclass(frozen=True, kw_only=True)
+class NoisyMarginals:
     """Noisy marginals that an adaptive mechanism chooses, with the ρ for all of them.
 
-    `calibrate` makes it, with the largest ρ that keeps a budget.
+    `plan_marginals` makes them, with the largest ρ that keeps a budget.
 
     Attributes:
         name: What the event is called.
@@ -55,7 +55,6 @@ class MarginalPlan(PricedPlan):
     Raises:
         OptionError: if fewer than two columns have several values, or the tables are
             too large.
-        CalibrationError: if `rho` costs more than the budget.
     """
 
     name: str
@@ -66,11 +65,10 @@ class MarginalPlan(PricedPlan):
     rho: float
 
     def __post_init__(self) -> None:
-        """Checks the columns and the size of the tables, and then the price.
+        """Checks the columns and the size of the tables.
 
         Raises:
             OptionError: if there is no pair of columns, or the tables are too large.
-            CalibrationError: if `rho` costs more than the budget.
         """
         if len(self.columns) < 2:
             raise OptionError(
@@ -84,49 +82,16 @@ class MarginalPlan(PricedPlan):
                 f"{MOST_TABLE_BYTES / 2**30:.0f}; lower bins, or degree for aim, or "
                 "leave out columns with many levels."
             )
-        super().__post_init__()
 
-    @classmethod
-    def calibrate(
-        cls,
-        budget: Budget,
-        *,
-        name: str,
-        algorithm: Literal["AIM", "MST"],
-        options: Mapping[str, Any],
-        sizes: tuple[int, ...],
-        candidates: tuple[tuple[int, ...], ...],
-    ) -> MarginalPlan:
-        """Returns the plan with the largest ρ that keeps a budget.
-
-        Args:
-            budget: The guarantee that the mechanism must keep.
-            name: What the event is called.
-            algorithm: Class in `opendp.extras.mbi`.
-            options: Its settings; public, JSON.
-            sizes: Number of cells of each column, numeric columns first.
-            candidates: The tables that it may choose, by the indices of their columns.
-
-        Raises:
-            OptionError: if columns or tables are unusable.
-        """
-        return cls(
-            budget=budget,
-            rho=accounting.rho_for(budget.epsilon, budget.delta),
-            name=name,
-            algorithm=algorithm,
-            options=options,
-            sizes=sizes,
-            candidates=candidates,
-        )
+    def check(self, plan: Plan) -> None:
+        """Checks nothing: what it costs is its ρ, which its event states."""
 
     @property
-    def events(self) -> tuple[ZeroConcentratedEvent, ...]:
-        """What will be run, for the ledger and the certificate."""
-        event = ZeroConcentratedEvent(
+    def event(self) -> ZeroConcentrated:
+        """The privacy event that all marginals together are."""
+        return ZeroConcentrated(
             name=self.name, rho=self.rho, mechanism=f"OpenDP mbi.{self.algorithm}"
         )
-        return (event,)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -150,18 +115,6 @@ class MarginalPlan(PricedPlan):
             math.prod(self.sizes[column] for column in table) for table in tables
         ]
         return _BYTES_PER_CELL * sum(cell_counts)
-
-    @property
-    def distance(self) -> int:
-        """How many records at most are in one of two neighbours only, in either.
-
-        A replaced record is one that was removed and one that was added.
-        """
-        if self.budget.adjacency is Adjacency.ADD_REMOVE:
-            differing_units = 1
-        else:
-            differing_units = 2
-        return differing_units * (self.budget.contributions or 1)
 
     @property
     def spendable_rho(self) -> float:
@@ -197,8 +150,7 @@ class MarginalPlan(PricedPlan):
             data_bytes = records * bytes_per_record + self.table_bytes
             megabytes = _MEGABYTES_OF_LIBRARIES + data_bytes / 1e6
         return {
-            **super().describe(records),
-            "mechanism": self.events[0].mechanism,
+            "mechanism": self.event.mechanism,
             "rho": self.rho,
             "settings": dict(self.options),
             "cells": list(self.sizes),
@@ -207,6 +159,63 @@ class MarginalPlan(PricedPlan):
             "megabytes_of_tables_at_the_gate": self.table_bytes / 1e6,
             "megabytes_at_the_gate": megabytes,
         }
+
+
+def plan_marginals(
+    budget: Budget,
+    *,
+    name: str,
+    algorithm: Literal["AIM", "MST"],
+    options: Mapping[str, Any],
+    sizes: tuple[int, ...],
+    candidates: tuple[tuple[int, ...], ...],
+) -> Plan:
+    """Plans marginals with the largest ρ that keeps a budget.
+
+    Args:
+        budget: The guarantee that the mechanism must keep.
+        name: What the event is called.
+        algorithm: Class in `opendp.extras.mbi`.
+        options: Its settings; public, JSON.
+        sizes: Number of cells of each column, numeric columns first.
+        candidates: The tables that it may choose, by the indices of their columns.
+
+    Raises:
+        OptionError: if columns or tables are unusable.
+    """
+    marginals = NoisyMarginals(
+        rho=accounting.rho_for(budget.epsilon, budget.delta),
+        name=name,
+        algorithm=algorithm,
+        options=options,
+        sizes=sizes,
+        candidates=candidates,
+    )
+    return Plan(budget=budget, mechanisms=(marginals,))
+
+
+def marginals_of(plan: Plan) -> NoisyMarginals:
+    """Returns the marginals of a plan.
+
+    Raises:
+        OptionError: if it has none.
+    """
+    for mechanism in plan.mechanisms:
+        if isinstance(mechanism, NoisyMarginals):
+            return mechanism
+    raise OptionError("the plan has no marginals; make it with plan_marginals.")
+
+
+def neighbour_distance(budget: Budget) -> int:
+    """Returns how many records at most are in one of two neighbours only, in either.
+
+    A replaced record is one that was removed and one that was added.
+    """
+    if budget.adjacency is Adjacency.ADD_REMOVE:
+        differing_units = 1
+    else:
+        differing_units = 2
+    return differing_units * (budget.contributions or 1)
 
 
 def marginal_name(event: str, number: int, columns: Sequence[int]) -> str:

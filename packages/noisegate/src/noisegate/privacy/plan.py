@@ -1,16 +1,20 @@
 """Plans queries before data: what is asked of the records, with how much noise.
 
 A method describes its queries, each with a bound on the norm of a record's vector and a
-share of the budget. `Plan.calibrate` chooses the least noise that keeps the budget, and
+share of the budget. A function chooses the least noise that keeps the budget, and
 everything is fixed before the first record is read::
 
-    Query, Query, …  ──►  Plan  ──► calibrate(Budget) ──►  CalibratedPlan
-    (dim, norm, share)                                     (PlannedRelease, …)
+    Query, Query, …  ──►  plan_sums(Budget, queries)  ──►  Plan
+    (dim, norm, share)                                     (NoisySum, NoisySum, …)
 
-A calibrated plan prices itself when it is made: one that costs more than its budget, or
-that states too small a sensitivity, cannot exist (`PricedPlan`). Gate, ledger and
-certificate take sensitivities and noise from it, and from nothing else. Plans of steps
-on samples are in `gradient_plan` and `shard_plan`.
+A plan is a budget and *mechanisms*: queries with their noise, each with the privacy
+event that answering it is. Of one kind are the sums over all records, here. Steps on
+samples are in `gradient_plan`, marginals that OpenDP chooses in `marginal_plan`, and
+the counts by which a schema is discovered in `gate.discovery.schema_gate`.
+
+A plan prices itself when it is made: one that costs more than its budget, or that
+states too small a sensitivity, cannot exist. Gate, ledger and certificate take
+sensitivities and noise from it, and from nothing else.
 
 Noise and sensitivities are in grid units, unless a name says *natural*: the units of a
 record's vector.
@@ -30,11 +34,14 @@ from noisegate.privacy import accounting, events
 from noisegate.privacy.events import (
     RECORD,
     Adjacency,
+    Continual,
     Event,
-    GaussianEvent,
+    Gaussian,
     Sampler,
+    SumEvent,
     check_unit,
     describe_unit,
+    gaussian_of,
 )
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, convolved_std
@@ -299,40 +306,122 @@ class Query:
         return self.dim * self.columns
 
 
+class Mechanism(Protocol):
+    """A query with its noise, as a plan has it: one event, and what it releases."""
+
+    @property
+    def event(self) -> Event:
+        """The privacy event that answering it is."""
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers are released, at most."""
+
+    def check(self, plan: Plan, /) -> None:
+        """Checks that it states all that it costs.
+
+        Args:
+            plan: The plan that it is part of.
+
+        Raises:
+            CalibrationError: otherwise.
+        """
+
+    def describe(self, records: int | None, /) -> dict[str, Any]:
+        """Returns what a plan states of it, as a JSON object.
+
+        Args:
+            records: Public guess of the number of records, or None.
+        """
+
+
+class Periods(Protocol):
+    """What a sum knows of the periods of a stream (`continual_plan.Horizon`)."""
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """The first column of the Toeplitz factor, in units of 1/256."""
+
+    @property
+    def band(self) -> int:
+        """For how many periods the noise of one is kept, its own among them."""
+
+    def noise_factor(self, period: int, /) -> float:
+        """Returns the noise of the release after a period, over fresh noise of one."""
+
+    def event(self, query: Query, sums: Gaussian, /) -> Continual:
+        """Returns the event that the answers of all periods together are."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class PlannedRelease:
-    """A query with its noise: all that the gate needs and the certificate states.
+class NoisySum:
+    """A sum over all records with its noise: what the gate needs to answer a query.
 
     Attributes:
         query: What is asked.
         sensitivity: L2 sensitivity of the sum, in grid units.
-        noise_std: Standard deviation of the noise on each coordinate, in grid units.
+        noise_std: Standard deviation of the noise on each coordinate, in grid units; of
+            a stream, of the fresh noise of each period.
         sampler: How the noise is drawn.
+        horizon: The periods of the stream that answers it in each; None for a query
+            that is answered once.
+        period: The period after which the total of the stream is, counted from 1.
     """
 
     query: Query
     sensitivity: int
     noise_std: float
     sampler: Sampler
+    horizon: Periods | None = None
+    period: int = 1
 
     @property
-    def event(self) -> GaussianEvent:
-        """The event that answering this query is."""
-        return GaussianEvent(
+    def event(self) -> SumEvent:
+        """The event that answering this query is, in all periods together."""
+        event = Gaussian(
             name=self.query.name,
             sensitivity=self.sensitivity,
             noise_std=self.noise_std,
             coordinates=self.query.coordinates,
             sampler=self.sampler,
         )
+        if self.horizon is None:
+            return event
+        return self.horizon.event(self.query, event)
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers are released, at most; of a stream, in each period."""
+        return self.query.coordinates
 
     @property
     def noise_std_natural(self) -> float:
-        """Standard deviation of the noise in the units of the record's vector."""
-        return self.noise_std / self.query.grid.scale
+        """Standard deviation of the noise in the units of the record's vector.
+
+        Of a stream, that of the noise on the total after the period.
+        """
+        noise_std = self.noise_std / self.query.grid.scale
+        if self.horizon is None:
+            return noise_std
+        return noise_std * self.horizon.noise_factor(self.period)
+
+    def check(self, plan: Plan) -> None:
+        """Checks that the sensitivity is not below that of the query.
+
+        Args:
+            plan: The plan that it is part of, for the adjacency.
+
+        Raises:
+            CalibrationError: otherwise.
+        """
+        if self.sensitivity < self.query.sensitivity(plan.budget):
+            raise CalibrationError(
+                f"query {self.query.name!r}: sensitivity={self.sensitivity} is below "
+                f"that of {plan.budget.adjacency.value}; make plans with plan_sums."
+            )
 
     def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the release as a JSON object.
+        """Returns the sum as a JSON object.
 
         Args:
             records: Public guess of the number of records, or None. With it, the signal
@@ -354,46 +443,58 @@ class PlannedRelease:
             "sensitivity_grid": self.sensitivity,
             "noise_std": self.noise_std_natural,
             "noise_std_grid": self.noise_std,
-            "noise_multiplier": self.event.noise_multiplier,
+            "noise_multiplier": gaussian_of(self.event).noise_multiplier,
             "sampler": self.sampler.value,
             "signal_to_noise": signal_to_noise,
         }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PricedPlan(Shown):
+class Plan(Shown):
     """What will be run, and the budget that pays for it.
 
-    Base of all calibrated plans: whoever makes one, by whatever way, its price is
-    computed from its events, and it cannot be made if that exceeds its budget.
+    Whoever makes one, by whatever way, its price is computed from its events, and it
+    cannot be made if that exceeds its budget.
 
     Attributes:
         budget: The guarantee that is kept.
-        releases: Sums over all records, with their noise.
+        mechanisms: Queries with their noise, in the order in which their events are
+            stated.
+        design: What a method made the plan from, carried for its own use. Neither the
+            gate nor the price depends on it.
 
     Raises:
-        CalibrationError: if it costs more than the budget, or a release states a
-            sensitivity below that of its query.
+        CalibrationError: if it costs more than the budget, or a mechanism states too
+            little.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.plan import Query, plan_sums
+        >>> means = Query(name="means", dim=10, columns=2, norm=1.0, share=0.97)
+        >>> total = Query(name="total", dim=1, columns=1, norm=1.0, share=0.03)
+        >>> plan = plan_sums(Budget(epsilon=1.0), (means, total))
+        >>> [round(release.noise_std_natural, 2) for release in plan.releases]
+        [3.79, 21.56]
+        >>> round(plan.epsilon, 6)
+        1.0
     """
 
     budget: Budget
-    releases: tuple[PlannedRelease, ...] = ()
+    mechanisms: tuple[Mechanism, ...]
+    design: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks the stated sensitivities, and that the budget covers the price.
+        """Checks what the mechanisms state, and that the budget covers the price.
 
-        Whoever makes a plan by another way than `Plan.calibrate` meets this check too.
+        Whoever makes a plan by another way than those of this room meets this check
+        too.
 
         Raises:
-            CalibrationError: if a sensitivity is too small, or the price too high.
+            CalibrationError: if a mechanism states too little, or the price is too
+                high.
         """
-        for release in self.releases:
-            if release.sensitivity < release.query.sensitivity(self.budget):
-                raise CalibrationError(
-                    f"query {release.query.name!r}: sensitivity={release.sensitivity} "
-                    f"is below that of {self.budget.adjacency.value}; make plans with "
-                    "Plan.calibrate."
-                )
+        for mechanism in self.mechanisms:
+            mechanism.check(self)
         price = self.epsilon
         # Not `>`, so that an ε that is not a number is refused too.
         if not price <= self.budget.epsilon:
@@ -405,7 +506,7 @@ class PricedPlan(Shown):
     @property
     def events(self) -> tuple[Event, ...]:
         """What will be run, for the ledger and the certificate."""
-        return tuple(release.event for release in self.releases)
+        return tuple(mechanism.event for mechanism in self.mechanisms)
 
     @cached_property
     def epsilon(self) -> float:
@@ -415,15 +516,60 @@ class PricedPlan(Shown):
     @property
     def coordinates(self) -> int:
         """How many numbers will be released, at most."""
-        return sum(release.query.coordinates for release in self.releases)
+        return sum(mechanism.coordinates for mechanism in self.mechanisms)
 
-    def release(self, name: str) -> PlannedRelease:
-        """Returns the planned release of a query, by its name.
+    @property
+    def releases(self) -> tuple[NoisySum, ...]:
+        """The sums over all records, with their noise."""
+        return tuple(
+            mechanism
+            for mechanism in self.mechanisms
+            if isinstance(mechanism, NoisySum)
+        )
+
+    @property
+    def has_only_sums(self) -> bool:
+        """Whether all that is asked are sums over all records."""
+        return len(self.releases) == len(self.mechanisms)
+
+    def release(self, name: str) -> NoisySum:
+        """Returns the sum that answers a query, by its name.
 
         Raises:
             StopIteration: if the plan has no such query.
         """
         return next(release for release in self.releases if release.query.name == name)
+
+    @property
+    def maps(self) -> dict[str, Any]:
+        """The feature map of each query that has one already, by the query's name."""
+        return {
+            release.query.name: release.query.feature_map
+            for release in self.releases
+            if release.query.feature_map is not None
+        }
+
+    def restricted_to(self, names: Container[str]) -> Plan:
+        """Returns the plan of some of the queries, with the noise that they have here.
+
+        Args:
+            names: Names of the queries; others are left out.
+        """
+        releases = tuple(
+            release for release in self.releases if release.query.name in names
+        )
+        return replace(self, mechanisms=releases)
+
+    def with_shared_noise(self) -> Plan:
+        """Returns the plan with noise that several silos draw in shares (G-32).
+
+        Standard deviations stay, and it costs the same.
+        """
+        releases = tuple(
+            replace(release, sampler=Sampler.SUMMED_GAUSSIAN)
+            for release in self.releases
+        )
+        return replace(self, mechanisms=releases)
 
     def card(self) -> ResultCard:
         """Returns queries and costs, as a card for a terminal or a notebook."""
@@ -440,7 +586,7 @@ class PricedPlan(Shown):
             )
         budget = self.budget
         title = (
-            f"{type(self).__name__}: epsilon = {budget.epsilon:g}, "
+            f"Plan: epsilon = {budget.epsilon:g}, "
             f"delta = {budget.delta:g}, {budget.adjacency.value}, "
             f"unit: {describe_unit(budget.unit, budget.contributions)}"
         )
@@ -455,77 +601,29 @@ class PricedPlan(Shown):
         Args:
             records: Public guess of the number of records, or None.
         """
-        return {
+        described: dict[str, Any] = {
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "adjacency": self.budget.adjacency.value,
             "unit": self.budget.unit,
         }
+        for mechanism in self.mechanisms:
+            if not isinstance(mechanism, NoisySum):
+                described |= mechanism.describe(records)
+        if self.releases:
+            described["releases"] = [
+                release.describe(records) for release in self.releases
+            ]
+        if self.has_only_sums:
+            described |= self._cost_of_sums(records)
+        return described
 
-
-def _card_row(release: dict[str, Any]) -> list[str]:
-    """Returns a release as a row of the card, under `_CARD_HEADINGS`.
-
-    Args:
-        release: What `PlannedRelease.describe` returned.
-    """
-    return [
-        release["name"],
-        f"{release['dim']} x {release['columns']}",
-        f"{release['sensitivity']:.4g}",
-        f"{release['noise_std']:.4g}",
-        f"{release['noise_multiplier']:.4g}",
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CalibratedPlan(PricedPlan):
-    """Queries with noise that together cost at most `budget`, from `Plan.calibrate`.
-
-    Attributes:
-        design: What a method made the plan from, carried for its own use. Neither the
-            gate nor the price depends on it.
-    """
-
-    design: Any = field(default=None, compare=False, repr=False)
-
-    @property
-    def maps(self) -> dict[str, Any]:
-        """The feature map of each query that has one already, by the query's name."""
-        return {
-            release.query.name: release.query.feature_map
-            for release in self.releases
-            if release.query.feature_map is not None
-        }
-
-    def restricted_to(self, names: Container[str]) -> CalibratedPlan:
-        """Returns the plan of some of the queries, with the noise that they have here.
-
-        Args:
-            names: Names of the queries; others are left out.
-        """
-        releases = tuple(
-            release for release in self.releases if release.query.name in names
-        )
-        return replace(self, releases=releases)
-
-    def with_shared_noise(self) -> CalibratedPlan:
-        """Returns the plan with noise that several silos draw in shares (G-32).
-
-        Standard deviations stay, and it costs the same.
-        """
-        releases = tuple(
-            replace(release, sampler=Sampler.SUMMED_GAUSSIAN)
-            for release in self.releases
-        )
-        return replace(self, releases=releases)
-
-    def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the plan as a JSON object.
+    def _cost_of_sums(self, records: int | None) -> dict[str, Any]:
+        """Returns what sums over all records cost at the gate, as a JSON object.
 
         Args:
             records: Public guess of the number of records, or None. With it, the time
-                at the gate is stated, roughly, in seconds of one core.
+                is stated, roughly, in seconds of one core.
         """
         if records is None:
             seconds = None
@@ -537,14 +635,27 @@ class CalibratedPlan(PricedPlan):
                 records * seconds_per_record + self.coordinates / _DRAWS_PER_SECOND
             )
         return {
-            **super().describe(records),
             "contributions": self.budget.contributions,
-            "releases": [release.describe(records) for release in self.releases],
             "coordinates": self.coordinates,
             "seconds_at_the_gate": seconds,
             "megabytes_at_the_gate": _MEGABYTES_OF_LIBRARIES
             + self.coordinates * _BYTES_PER_COORDINATE / 1e6,
         }
+
+
+def _card_row(release: dict[str, Any]) -> list[str]:
+    """Returns a release as a row of the card, under `_CARD_HEADINGS`.
+
+    Args:
+        release: What `NoisySum.describe` returned.
+    """
+    return [
+        release["name"],
+        f"{release['dim']} x {release['columns']}",
+        f"{release['sensitivity']:.4g}",
+        f"{release['noise_std']:.4g}",
+        f"{release['noise_multiplier']:.4g}",
+    ]
 
 
 def _seconds_per_record(query: Query) -> float:
@@ -554,75 +665,53 @@ def _seconds_per_record(query: Query) -> float:
     return query.dim / _FEATURES_PER_SECOND
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a method asks of the private data, before any budget is fixed.
+def plan_sums(budget: Budget, queries: Sequence[Query], *, design: Any = None) -> Plan:
+    """Plans sums over all records, with the least noise that keeps a budget.
 
-    Attributes:
+    Queries with parameters μᵢ compose to μ² = Σ μᵢ², exactly. So the μ² that the budget
+    allows is split in proportion to the shares, nothing is lost by several queries, and
+    the noise of each is its sensitivity over its μᵢ.
+
+    Args:
+        budget: The guarantee that all queries together must keep.
         queries: At least one, each with its own name.
-        design: What the method made the plan from, carried for its own use.
+        design: What a method made the plan from, carried for its own use.
 
     Raises:
         OptionError: if there is no query, or two have one name.
+        CalibrationError: if a query would need more or less noise than can be drawn.
 
     Examples:
         >>> from noisegate import Budget
-        >>> from noisegate.privacy.plan import Plan, Query
-        >>> means = Query(name="means", dim=10, columns=2, norm=1.0, share=0.97)
-        >>> total = Query(name="total", dim=1, columns=1, norm=1.0, share=0.03)
-        >>> plan = Plan(queries=(means, total)).calibrate(Budget(epsilon=1.0))
-        >>> [round(release.noise_std_natural, 2) for release in plan.releases]
-        [3.79, 21.56]
-        >>> round(plan.epsilon, 6)
+        >>> from noisegate.privacy.plan import Query, plan_sums
+        >>> means = Query(name="means", dim=10, columns=2, norm=1.0, share=1.0)
+        >>> round(plan_sums(Budget(epsilon=1.0), [means]).epsilon, 6)
         1.0
     """
-
-    queries: tuple[Query, ...]
-    design: Any = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Checks that there are queries, and that no two have one name."""
-        names = [query.name for query in self.queries]
-        has_duplicates = len(set(names)) != len(names)
-        if not names or has_duplicates:
-            raise OptionError(
-                f"queries={names!r}: a plan needs at least one query, each with its "
-                "own name."
-            )
-
-    def calibrate(self, budget: Budget) -> CalibratedPlan:
-        """Returns the plan with the least noise that keeps a budget.
-
-        Queries with parameters μᵢ compose to μ² = Σ μᵢ², exactly. So the μ² that the
-        budget allows is split in proportion to the shares, nothing is lost by several
-        queries, and the noise of each is its sensitivity over its μᵢ.
-
-        Args:
-            budget: The guarantee that all queries together must keep.
-
-        Raises:
-            CalibrationError: if a query would need more or less noise than can be
-                drawn.
-        """
-        sizes = [query.coordinates for query in self.queries]
-        samplers = choose_samplers(sizes, epsilon=budget.epsilon)
-        mu = accounting.mu_for(budget.epsilon, budget.delta)
-        total_share = math.fsum(query.share for query in self.queries)
-        releases = tuple(
-            with_noise(
-                query,
-                sampler,
-                mu * math.sqrt(query.share / total_share),
-                query.sensitivity(budget),
-            )
-            for query, sampler in zip(self.queries, samplers, strict=True)
+    names = [query.name for query in queries]
+    has_duplicates = len(set(names)) != len(names)
+    if not names or has_duplicates:
+        raise OptionError(
+            f"queries={names!r}: a plan needs at least one query, each with its own "
+            "name."
         )
-        return CalibratedPlan(budget=budget, releases=releases, design=self.design)
+    sizes = [query.coordinates for query in queries]
+    samplers = choose_samplers(sizes, epsilon=budget.epsilon)
+    mu = accounting.mu_for(budget.epsilon, budget.delta)
+    total_share = math.fsum(query.share for query in queries)
+    sums = tuple(
+        with_noise(
+            query,
+            sampler,
+            mu * math.sqrt(query.share / total_share),
+            query.sensitivity(budget),
+        )
+        for query, sampler in zip(queries, samplers, strict=True)
+    )
+    return Plan(budget=budget, mechanisms=sums, design=design)
 
 
-def with_noise(
-    query: Query, sampler: Sampler, mu: float, sensitivity: int
-) -> PlannedRelease:
+def with_noise(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> NoisySum:
     """Plans a query with the least noise that makes it μ-GDP.
 
     Noise is on the integers. Of variance s², it is charged as continuous noise of
@@ -649,7 +738,7 @@ def with_noise(
     noise_std = exact_std * (1 + _ROUNDING)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         noise_std = convolved_std(noise_std)
-    return PlannedRelease(
+    return NoisySum(
         query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler
     )
 

@@ -28,11 +28,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
 from noisegate.privacy.accounting import total_noise_factor
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import (
-    ContinualGaussianEvent,
-    GaussianEvent,
-    SampledGaussianEvent,
-)
+from noisegate.privacy.events import Continual, StepEvent, SumEvent, gaussian_of
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.silos import PERIOD_PREFIX, Silos, Stream
 from noisegate.schema import Schema
@@ -112,9 +108,7 @@ class Release(Shown):
             noise_std: Standard deviation of the noise of each, by the same names.
             certificate: What they cost.
         """
-        is_stream = any(
-            isinstance(event, ContinualGaussianEvent) for event in certificate.events
-        )
+        is_stream = any(isinstance(event, Continual) for event in certificate.events)
         if is_stream:
             period_names = {name for name in arrays if name.startswith(PERIOD_PREFIX)}
         else:
@@ -438,22 +432,22 @@ def check_stated_noise(release: Release, path: Path) -> None:
     if release.certificate.is_masked_share:
         return
     for event in release.certificate.events:
-        if isinstance(event, SampledGaussianEvent):
+        if isinstance(event, StepEvent):
             has_stated_noise = _has_stated_noise_of_steps(release, event)
-        elif isinstance(event, GaussianEvent):
+        elif isinstance(event, SumEvent):
             has_stated_noise = _has_stated_noise_of_sum(release, event)
         else:
             continue
         if not has_stated_noise:
             raise ModelError(
-                f"{path}: event {event.name!r} states "
-                f"noise_std={event.noise_std:g} in grid units, which is not the "
+                f"{path}: event {event.name!r} states noise_std="
+                f"{gaussian_of(event).noise_std:g} in grid units, which is not the "
                 f"{release.noise_std[event.name]:g} of the release in the units of its "
                 "values: do not rely on it."
             )
 
 
-def _has_stated_noise_of_steps(release: Release, event: SampledGaussianEvent) -> bool:
+def _has_stated_noise_of_steps(release: Release, event: StepEvent) -> bool:
     """Returns whether the noise of steps, times the grid's scale, is that of the event.
 
     The values of steps are what was trained on them, and show no grid.
@@ -461,17 +455,18 @@ def _has_stated_noise_of_steps(release: Release, event: SampledGaussianEvent) ->
     natural_noise_std = release.noise_std[event.name]
     scale = _scale_of_steps(release.certificate, event.name)
     noise_std = natural_noise_std * scale
-    return abs(noise_std - event.noise_std) <= _STD_TOLERANCE * event.noise_std
+    stated_std = event.event.noise_std
+    return abs(noise_std - stated_std) <= _STD_TOLERANCE * stated_std
 
 
-def _has_stated_noise_of_sum(release: Release, event: GaussianEvent) -> bool:
+def _has_stated_noise_of_sum(release: Release, event: SumEvent) -> bool:
     """Returns whether a noisy sum lies on the grid that the event's noise implies."""
     noise_std = _noise_of_total(release.certificate, event)  # in grid units
     scale = noise_std / release.noise_std[event.name]  # grid units per natural unit
     return _are_on_grid(release.values[event.name].reshape(-1) * scale)
 
 
-def _noise_of_total(certificate: Certificate, event: GaussianEvent) -> float:
+def _noise_of_total(certificate: Certificate, event: SumEvent) -> float:
     """Computes the noise on a released sum, of however many answers it is the total.
 
     Args:
@@ -481,18 +476,18 @@ def _noise_of_total(certificate: Certificate, event: GaussianEvent) -> float:
     Returns:
         The standard deviation, in grid units; not a number if a stream is not stated.
     """
-    if isinstance(event, ContinualGaussianEvent):
+    if isinstance(event, Continual):
         stream = Stream.from_certificate(certificate.public, certificate.events)
         if stream is None:
             return math.nan
         noise = total_noise_factor(event.weights, stream.period, stream.window)
-        return event.noise_std * noise
+        return event.event.noise_std * noise
     if certificate.silos is None:
-        return event.noise_std
+        return gaussian_of(event).noise_std
     return _noise_of_silos(certificate.silos, event)
 
 
-def _noise_of_silos(silos: Silos, event: GaussianEvent) -> float:
+def _noise_of_silos(silos: Silos, event: SumEvent) -> float:
     """Computes the noise on the sum of the answers of all silos, in grid units.
 
     Args:
@@ -504,12 +499,12 @@ def _noise_of_silos(silos: Silos, event: GaussianEvent) -> float:
         # not collude suffice (G-32): the event states these, the sum has all.
         silo_count = len(silos.members)
         honest_count = silo_count - silos.colluding
-        return event.noise_std * math.sqrt(silo_count / honest_count)
+        return gaussian_of(event).noise_std * math.sqrt(silo_count / honest_count)
     variances = [
-        silo_event.noise_std**2
+        gaussian_of(silo_event).noise_std ** 2
         for silo in silos.members
         for silo_event in silo.events
-        if silo_event.name == event.name and isinstance(silo_event, GaussianEvent)
+        if silo_event.name == event.name and isinstance(silo_event, SumEvent)
     ]
     return math.sqrt(math.fsum(variances))
 

@@ -38,8 +38,10 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     Adjacency,
     Event,
-    GaussianEvent,
-    ThresholdedGaussianEvent,
+    Gaussian,
+    SumEvent,
+    Thresholded,
+    gaussian_of,
 )
 from noisegate.privacy.grid import GridBound
 from noisegate.privacy.plan import Budget
@@ -60,7 +62,7 @@ TEXT_KIND = "categorical"
 """The kind of columns whose levels can be discovered."""
 
 # Of these events, ε of a fit and its discovery is computed together.
-_COMPOSED_EVENTS = (GaussianEvent, ThresholdedGaussianEvent)
+_COMPOSED_EVENTS = SumEvent | Thresholded
 # Costs are stated to six digits, of which the last may differ on another machine.
 _COST_TOLERANCE = 1e-5
 
@@ -191,18 +193,16 @@ def check_events(
         )
     for event in events:
         column_count = column_counts[event.name]
-        event_class: type[GaussianEvent | ThresholdedGaussianEvent] = GaussianEvent
-        if event.name == "levels":
-            event_class = ThresholdedGaussianEvent
+        event_class = Thresholded if event.name == "levels" else Gaussian
         min_sensitivity = discovery_sensitivity(column_count, adjacency)
         # The threshold is calibrated for what a record adds to each of its levels.
-        covers_all_levels = not isinstance(event, ThresholdedGaussianEvent) or (
+        covers_all_levels = not isinstance(event, Thresholded) or (
             event.keys >= texts and event.weight == RECORD
         )
         if (
             not isinstance(event, event_class)
             or not covers_all_levels
-            or event.sensitivity < min_sensitivity
+            or gaussian_of(event).sensitivity < min_sensitivity
         ):
             raise ModelError(
                 f"the certificate's event {event.name!r} is not what {column_count} "

@@ -1,14 +1,14 @@
 """Plans steps whose answers are vectors of whole samples, or of disjoint shards.
 
-A `GradientPlan` adds up a vector of each record. Losses that are no sum over records,
+A `GradientQuery` adds up a vector of each record. Losses that are no sum over records,
 such as optimal transport, and teachers that each shard trains have one vector of many
 records instead. A record may then turn that vector round altogether, so sensitivities
 are distances between any two vectors, and not norms::
 
-    plan          a step returns                              sensitivity
+    query         a step returns                              sensitivity
     ──────────────────────────────────────────────────────────────────────────
-    BatchPlan     one vector of a sample, clipped as a whole  2 · clip_norm  (G-24)
-    ShardPlan     the sum of one vector of each shard that    `diameter`     (G-26)
+    BatchQuery    one vector of a sample, clipped as a whole  2 · clip_norm  (G-24)
+    ShardQuery    the sum of one vector of each shard that    `sensitivity`     (G-26)
                   is queried
 """
 
@@ -19,28 +19,29 @@ from typing import Annotated
 from noisegate.errors import OptionError
 from noisegate.privacy.events import (
     Adjacency,
-    BatchGaussianEvent,
-    Sampler,
-    ShardGaussianEvent,
+    Batched,
+    Gaussian,
+    Sharded,
 )
-from noisegate.privacy.gradient_plan import StepPlan
+from noisegate.privacy.gradient_plan import StepQuery
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.settings import Within, settings
 
 
 @settings
-class BatchPlan(StepPlan):
+class BatchQuery(StepQuery):
     """Vectors of whole samples, each from any function of its sample (G-24).
 
     Vectors are clipped as a whole. A sample is a Poisson sample of all records; or,
     with `shards`, one of as many disjoint parts of them, in turn. The sensitivity is
     the diameter of what vectors can be, 2 · clip_norm. Use it for losses that are no
-    sum over records; otherwise a `GradientPlan` has half the noise.
+    sum over records; otherwise a `GradientQuery` has half the noise.
 
     Examples:
         >>> from noisegate import Budget
-        >>> from noisegate.privacy.shard_plan import BatchPlan
-        >>> steps = BatchPlan(
+        >>> from noisegate.privacy.gradient_plan import plan_steps
+        >>> from noisegate.privacy.shard_plan import BatchQuery
+        >>> steps = BatchQuery(
         ...     name="network",
         ...     steps=10,
         ...     sampling_probability=1.0,
@@ -48,8 +49,9 @@ class BatchPlan(StepPlan):
         ...     clip_norm=1.0,
         ...     parameters={"weight": (3, 2)},
         ... )
-        >>> event = steps.calibrate(Budget(epsilon=1.0)).events[0]
-        >>> event.uses, event.sensitivity / steps.grid.bound.units
+        >>> (event,) = plan_steps(Budget(epsilon=1.0), steps).events
+        >>> sensitivity = event.event.sensitivity
+        >>> event.steps_of_a_record, sensitivity / steps.grid.bound.units
         (2, 2.0)
     """
 
@@ -70,46 +72,53 @@ class BatchPlan(StepPlan):
                 "shards=1 for Poisson samples."
             )
 
-    def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
-        """Returns the private event that all steps together are.
-
-        Args:
-            noise_std: Standard deviation of the noise in each step, in grid units.
-            sampler: How it is drawn.
-        """
-        return BatchGaussianEvent(
-            name=self.name,
+    def event(self, step: Gaussian) -> Batched:
+        """Returns the private event that all steps together are."""
+        return Batched(
+            event=step,
             rate=self.sampling_probability,
             steps=self.steps,
-            sensitivity=2 * UNITS,
-            noise_std=noise_std,
-            coordinates=self.count,
-            sampler=sampler,
             shards=self.shards,
         )
 
+    @property
+    def sensitivity(self) -> int:
+        """Largest distance between two vectors in grid units."""
+        return 2 * UNITS
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that vectors are clipped and rounded on."""
+        return Grid(norm=self.clip_norm)
+
+    @property
+    def scale(self) -> float:
+        """Grid units per unit of the vectors."""
+        return self.grid.scale
+
 
 @settings
-class ShardPlan(StepPlan):
+class ShardQuery(StepQuery):
     """Sums of one vector of each disjoint shard, from what it alone has trained (G-26).
 
     The records are split into shards once. In a step each shard is queried with
     `sampling_probability`, independently. What leaves is the noisy sum of the vectors
     of those that were queried. A record is in one shard, and moves that shard's vector
-    by at most `diameter`.
+    by at most `sensitivity`.
 
     Examples:
         >>> from noisegate import Budget
-        >>> from noisegate.privacy.shard_plan import ShardPlan
-        >>> votes = ShardPlan(
+        >>> from noisegate.privacy.gradient_plan import plan_steps
+        >>> from noisegate.privacy.shard_plan import ShardQuery
+        >>> votes = ShardQuery(
         ...     name="votes",
         ...     steps=10,
         ...     shards=50,
         ...     clip_norm=1.0,
         ...     parameters={"votes": (4,)},
         ... )
-        >>> event = votes.calibrate(Budget(epsilon=1.0)).events[0]
-        >>> event.rate, event.shards, event.sensitivity / votes.units
+        >>> (event,) = plan_steps(Budget(epsilon=1.0), votes).events
+        >>> event.rate, event.shards, event.event.sensitivity / votes.grid.bound.units
         (1.0, 50, 2.0)
     """
 
@@ -126,26 +135,17 @@ class ShardPlan(StepPlan):
     """Whether no coordinate is negative, which is enforced: two vectors are then at
     most √2 · clip_norm apart."""
 
-    def event(self, noise_std: float, sampler: Sampler) -> ShardGaussianEvent:
-        """Returns the private event that all steps together are.
-
-        Args:
-            noise_std: Standard deviation of the noise in each step, in grid units.
-            sampler: How it is drawn.
-        """
-        return ShardGaussianEvent(
-            name=self.name,
+    def event(self, step: Gaussian) -> Sharded:
+        """Returns the private event that all steps together are."""
+        return Sharded(
+            event=step,
             rate=self.sampling_probability,
             steps=self.steps,
-            sensitivity=self.diameter,
-            noise_std=noise_std,
-            coordinates=self.count,
-            sampler=sampler,
             shards=self.shards,
         )
 
     @property
-    def diameter(self) -> int:
+    def sensitivity(self) -> int:
         """Largest distance between two vectors of a shard in grid units, rounded up.
 
         Where all shards are queried, it is that of a replaced vector: 2 · clip_norm, or
@@ -160,3 +160,8 @@ class ShardPlan(StepPlan):
     def grid(self) -> Grid:
         """The grid that vectors are clipped and rounded on."""
         return Grid(norm=self.clip_norm, nonnegative=self.nonnegative)
+
+    @property
+    def scale(self) -> float:
+        """Grid units per unit of the vectors."""
+        return self.grid.scale

@@ -18,11 +18,13 @@ from noisegate.errors import ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
-    ContinualGaussianEvent,
+    Continual,
     Event,
-    GaussianEvent,
+    SumEvent,
     event_to_json,
     events_from_json,
+    gaussian_of,
+    replace_gaussian,
 )
 
 PERIOD_PREFIX = "of a period: "
@@ -258,11 +260,12 @@ def _with_scaled_sensitivity(event: Event, factor: int) -> Event:
     Raises:
         ModelError: if the event is another one, which no secure sum has.
     """
-    if not isinstance(event, GaussianEvent):
+    if not isinstance(event, SumEvent):
         raise ModelError(
             f"event {event.name!r} of a secure sum is not a sum with Gaussian noise."
         )
-    return replace(event, sensitivity=factor * event.sensitivity)
+    sensitivity = factor * gaussian_of(event).sensitivity
+    return replace_gaussian(event, sensitivity=sensitivity)
 
 
 def _text_line(value: Any) -> str:
@@ -287,7 +290,7 @@ class Stream:
             far.
         corrections: Whether a record may be withdrawn or amended once.
         corrected: What the events state of corrections, each once
-            (`ContinualGaussianEvent.corrected`). It is not stored beside them.
+            (`Continual.corrected`). It is not stored beside them.
     """
 
     plan: str
@@ -314,9 +317,7 @@ class Stream:
             ModelError: if that is missing or unusable, or the events are of another
                 number of periods, or pay for other corrections.
         """
-        continual_events = [
-            event for event in events if isinstance(event, ContinualGaussianEvent)
-        ]
+        continual_events = [event for event in events if isinstance(event, Continual)]
         if not continual_events:
             return None
         try:

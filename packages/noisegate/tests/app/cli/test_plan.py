@@ -2,8 +2,9 @@
 
 from noisegate.app.cli.show_plan import show_plan
 from noisegate.methods.registry import METHODS
+from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import ShardQuery
 
 STEPS = {
     "name": "s",
@@ -18,10 +19,10 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
     """Whatever the number of steps: noise and what can be learnt grow with its root alike."""
     for steps in (1, 100):
         for shards, drowned in ((20, True), (200, False)):
-            plan = ShardPlan(
+            plan = ShardQuery(
                 **{**STEPS, "steps": steps, "sampling_probability": 1.0}, shards=shards
             )
-            show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000, details=True)
+            show_plan(plan_steps(Budget(epsilon=1.0), plan), 1000, details=True)
             assert (
                 "exceeds what the teachers say"
                 in " ".join(capsys.readouterr().out.split())

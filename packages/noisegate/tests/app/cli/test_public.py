@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from noisegate.gate.sessions.gradients import GradientSession
+from noisegate.gate.session import Session
 
 from .conftest import HEADER, rows, said
 
@@ -43,7 +43,7 @@ def public(desk):
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(
     desk, cli, public, monkeypatch
 ):
-    asked = GradientSession.step
+    asked = Session.step
 
     def stopped(session, parameters):
         if session.remaining_steps == 2:
@@ -51,7 +51,7 @@ def test_a_training_goes_on_with_the_public_records_that_it_began_with(
         return asked(session, parameters)
 
     with monkeypatch.context() as patched:
-        patched.setattr(GradientSession, "step", stopped)
+        patched.setattr(Session, "step", stopped)
         assert cli(*command(desk, public)).code != 0
     other = cli(
         "fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv"

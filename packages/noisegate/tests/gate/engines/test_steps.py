@@ -16,10 +16,10 @@ from noisegate.gate.engines.ray import MIN_PARTS_PER_WORKER, RayEngine
 from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery, plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
-from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.queries.feature_map import Counts
 from noisegate.sources import TableSource
 from noisegate.sources.units import UnitLimit
@@ -55,13 +55,15 @@ def opened(
         "clip_norm": norm,
         "queries": queries,
     }
-    plan = GradientPlan(name="g", parameters=SHAPES, **settings).calibrate(gate.budget)
+    plan = plan_steps(
+        gate.budget, GradientQuery(name="g", parameters=SHAPES, **settings)
+    )
     return gate.gradients(plan, loss, method="test", public={}, **session)
 
 
 def expected(session, parts, steps):
     """What the steps of a session come to over parts, by one process that holds them all."""
-    held = HeldGradients(session._held_records.held_pass._job._task)
+    held = HeldGradients(session._steps.held_records.held_pass._job._task)
     for number, part in enumerate(parts):
         held.add_part(number, part)
     return [held.total(step, AT).tolist() for step in range(steps)]
@@ -105,8 +107,8 @@ def test_samples_are_drawn_for_each_record_of_each_part(
         found = [session.step(AT).tolist() for _ in range(3)]
         assert found == expected(session, parts_of(engine, data), 3)
         assert (
-            session._held_records.held_pass._job._task.samples.rate
-            == session.plan.event.rate
+            session._steps.held_records.held_pass._job._task.samples.rate
+            == steps_of(session.plan).event.rate
         )
     assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
 
@@ -139,8 +141,8 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
     for _ in range(2):
         with opened(data, TWO, journal=journal) as session:
             session.step(AT)
-            keys.append(session._samples.key)
-            drawn.append(session._samples.indices(64, 0).tolist())
+            keys.append(session._steps.samples.key)
+            drawn.append(session._steps.samples.indices(64, 0).tolist())
     told = journal.read_bytes()
     with opened(data, TWO, journal=journal) as resumed:
         assert resumed.remaining_steps == 1
@@ -212,7 +214,7 @@ def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
 
     with opened(data, TWO, loss=broken) as session:
         session.step(AT)
-        for actor in session._held_records.held_pass._pool.actors:
+        for actor in session._steps.held_records.held_pass._pool.actors:
             actor.instance._job._task.gradients.compute_gradients = lambda *_: 1 / 0
         with pytest.raises(
             RuntimeError, match=r"^ZeroDivisionError in a worker, \w+\.py, line \d+$"
@@ -281,7 +283,7 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
             tmp_path / f"x.{kind}", engine, rate=1.0, options=options
         ) as session:
             found.append(
-                (session.step(AT).tolist(), session._held_records.record_count)
+                (session.step(AT).tolist(), session._steps.held_records.record_count)
             )
     assert found[0] == found[1] and found[0][1] == table["patient"].nunique()
     with pytest.raises(OptionError, match="contributions=2"):
@@ -321,7 +323,7 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     with pytest.raises(OptionError, match=r"device='cuda'.*give device='cpu'"):
         opened(data, TWO, device="cuda")
     gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=TWO)
-    plan = BatchPlan(
+    plan = BatchQuery(
         name="b",
         steps=2,
         sampling_probability=0.5,
@@ -330,7 +332,7 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     )
     with pytest.raises(OptionError, match="more than sums"):
         gate.batch(
-            plan.calibrate(gate.budget),
+            plan_steps(gate.budget, plan),
             lambda *_: {"w": np.zeros(2)},
             method="test",
             public={},

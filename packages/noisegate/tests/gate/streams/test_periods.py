@@ -447,11 +447,11 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(
             for world in worlds
         )
         square = sum(int(number) ** 2 for number in one - two)
-        assert 0 < square <= event.sensitivity**2
+        assert 0 < square <= event.event.sensitivity**2
         if (
             case == "first"
         ):  # and hardly less: rounding toward the grid takes a thousandth part
-            assert square > (event.sensitivity * 0.997) ** 2
+            assert square > (event.event.sensitivity * 0.997) ** 2
 
 
 @pytest.mark.parametrize(
@@ -608,12 +608,12 @@ def test_a_stream_costs_what_was_asked_and_an_event_that_states_less_is_refused(
     assert 0.9999 < made.epsilon <= 1
     for event in made.events:
         assert event_from_json(event_to_json(event)) == event
-        ones, less = (256,) * len(event.weights), event.sensitivity * 0.999
+        ones, less = (256,) * len(event.weights), event.event.sensitivity * 0.999
         for wrong in (
             {"record": 2 * event.record},
             {"weights": ones},
             {"corrected": 2},
-            {"sensitivity": less},
+            {"event": replace(event.event, sensitivity=less)},
         ):
             with pytest.raises(
                 UserError,

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from noisegate.methods.method import Method
     from noisegate.models.checkpoint import FitSummary
     from noisegate.models.record_model import FittedModel
-    from noisegate.privacy.plan import PricedPlan
+    from noisegate.privacy.plan import Plan
     from noisegate.privacy.release import Release
 
 _DATA = "DATA, the private records,"
@@ -322,7 +322,7 @@ def console_observer(method: str | Method, as_json: bool) -> Observer:
             out = shlex.quote(str(folder.out))
             return f"noisegate fit --resume {records}--out {out}"
 
-        def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
+        def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
             """Shows what a run will read and spend, before it does.
 
             The operator may still stop it, at no cost.

@@ -233,8 +233,7 @@ def _show_price(gate: SchemaGate, as_json: bool) -> None:
         gate: The gate before the records.
         as_json: Whether to print JSON for programs instead of text for people.
     """
-    plan = gate.plan
-    budget = plan.budget
+    budget = gate.plan.budget
     if as_json:
         print_json(
             {
@@ -242,8 +241,8 @@ def _show_price(gate: SchemaGate, as_json: bool) -> None:
                     "epsilon": budget.epsilon,
                     "delta": budget.delta,
                     "adjacency": budget.adjacency.value,
-                    "noise_records": plan.noise_records,
-                    "threshold_records": plan.threshold_records,
+                    "noise_records": gate.noise_records,
+                    "threshold_records": gate.threshold_records,
                 }
             }
         )
@@ -261,10 +260,8 @@ def _describe_noise(gate: SchemaGate) -> str:
     As in "Each count gets noise of about ±28 records; a level needs about 87 records to
     be seen."
     """
-    sentence = (
-        f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records"
-    )
-    threshold = gate.plan.threshold_records
+    sentence = f"Each count gets noise of about ±{2 * gate.noise_records:.0f} records"
+    threshold = gate.threshold_records
     if threshold is not None:
         sentence += f"; a level needs about {threshold:.0f} records to be seen"
     return f"{sentence}."

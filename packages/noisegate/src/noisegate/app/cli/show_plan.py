@@ -29,7 +29,7 @@ from noisegate.app.cli.console import OUT, table
 from noisegate.privacy.events import describe_unit
 
 if TYPE_CHECKING:
-    from noisegate.privacy.plan import PricedPlan
+    from noisegate.privacy.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ learn next to nothing. On simulated digits DataLens' labels were right for 0.36,
 and 0.10 of the images at a ratio of 0.11, 0.33 and 0.84; by chance it is 0.10."""
 
 
-def show_plan(plan: PricedPlan, records: int | None, *, details: bool = False) -> None:
+def show_plan(plan: Plan, records: int | None, *, details: bool = False) -> None:
     """Prints a plan for people.
 
     Args:
@@ -94,7 +94,7 @@ def _summary(description: dict[str, Any]) -> str:
     gradients".
 
     Args:
-        description: The plan as a JSON object, from `PricedPlan.describe`; so below.
+        description: The plan as a JSON object, from `Plan.describe`; so below.
     """
     parts = []
     step_count = description.get("steps")

@@ -52,15 +52,15 @@ from noisegate.atomic import (
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import AnswerJournal
-from noisegate.gate.session import resolve_ledger
 from noisegate.gate.sums import Engine
+from noisegate.gate.transaction import resolve_ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, PricedPlan, linked_unit, resolve_unit
+from noisegate.privacy.plan import Budget, Plan, linked_unit, resolve_unit
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import LOG, log_lines, reading, shown, standard_error
@@ -929,7 +929,7 @@ class Observer:
         records = "" if data is None else "data, "
         return f"noisegate.fit({records}{options})"
 
-    def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
+    def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
         """Is called with the plan before anything is spent.
 
         Args:

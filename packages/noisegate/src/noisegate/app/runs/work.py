@@ -42,8 +42,8 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import method_of
 from noisegate.models.checkpoint import Checkpoint, FitState
 from noisegate.privacy import accounting
-from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.plan import PricedPlan
+from noisegate.privacy.gradient_plan import steps_of
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.registry import extensions
 
@@ -330,7 +330,7 @@ class _Execution:
         resumed: bool,
         engine: Engine | None = None,
         ask: Ask | None = None,
-    ) -> tuple[Release, PricedPlan]:
+    ) -> tuple[Release, Plan]:
         """Asks the queries of a run at a gate before the records.
 
         Args:
@@ -350,7 +350,7 @@ class _Execution:
             self.data, show_values=show_values, progress=progress, engine=engine
         )
         folder.check_outside(self.data)
-        plan: PricedPlan = run.method.plan(gate.schema, gate.budget)
+        plan: Plan = run.method.plan(gate.schema, gate.budget)
         reprice = getattr(ask, "priced", None)
         if reprice is not None:
             plan = reprice(plan)
@@ -364,8 +364,8 @@ class _Execution:
                     gate.journal = folder.answers
                 folder.observer.planned(run, gate, plan, self.data)
                 self._record_plan(run, plan)
-                if isinstance(plan, CalibratedStepPlan):
-                    release = self._train(run, gate, plan)
+                if isinstance(run.method, GradientMethod):
+                    release = self._train(run.method, gate, plan)
                 else:
                     release = self._query(ask or run.method.query, gate, plan, progress)
                 folder.keep(release)
@@ -385,7 +385,7 @@ class _Execution:
         folder.observer.queried(gate)
         return release, plan
 
-    def _record_plan(self, run: Run, plan: PricedPlan) -> None:
+    def _record_plan(self, run: Run, plan: Plan) -> None:
         """Appends the options of a run, which are public, and its price to its log."""
         options = {
             "method": run.method.name,
@@ -402,7 +402,7 @@ class _Execution:
         )
 
     def _open_folder(
-        self, plan: PricedPlan, *, resumed: bool
+        self, plan: Plan, *, resumed: bool
     ) -> AbstractContextManager[None]:
         """Returns the block in which the run can be written down in its folder."""
         if not resumed:
@@ -431,7 +431,7 @@ class _Execution:
             ) from None
 
     def _query(
-        self, ask: Ask, gate: Gate, plan: PricedPlan, progress: _ReadingProgress
+        self, ask: Ask, gate: Gate, plan: Plan, progress: _ReadingProgress
     ) -> Release:
         """Asks for sums, and shows how many records were read."""
         observer = self.folder.observer
@@ -446,22 +446,22 @@ class _Execution:
                 observer.say(note)
             raise
 
-    def _train(self, run: Run, gate: Gate, plan: CalibratedStepPlan) -> Release:
+    def _train(self, method: GradientMethod, gate: Gate, plan: Plan) -> Release:
         """Takes the steps of a training, which shows its cost so far.
 
         Whatever stops it, it can be resumed with the records.
         """
-        assert isinstance(run.method, GradientMethod)
         folder = self.folder
         cost = _CostSoFar(plan, watched=folder.observer.watched)
-        with folder.observer.working("Training", plan.plan.steps) as show_steps:
+        step_count = steps_of(plan).query.steps
+        with folder.observer.working("Training", step_count) as show_steps:
 
             def report(steps_done: int) -> None:
                 self.may_stop()
                 show_steps(steps_done, cost.note_after(steps_done))
 
             try:
-                return run.method.query(
+                return method.query(
                     gate,
                     plan,
                     report=report,
@@ -473,7 +473,7 @@ class _Execution:
                 raise
 
     def _note_stopped_training(
-        self, error: BaseException, plan: CalibratedStepPlan, cost: _CostSoFar
+        self, error: BaseException, plan: Plan, cost: _CostSoFar
     ) -> None:
         """Says how to resume a training that an error has stopped, if it can be."""
         folder = self.folder
@@ -484,7 +484,7 @@ class _Execution:
             return
         steps_begun = folder.steps_begun
         text = (
-            f"Stopped after {steps_begun} of {plan.plan.steps} steps, which cost "
+            f"Stopped after {steps_begun} of {steps_of(plan).query.steps} steps, which cost "
             f"epsilon = {cost.after(steps_begun):.3g}. The whole "
             f"{plan.budget.epsilon:g} stays spent; the other steps cost nothing more, "
             "but read the records again:"
@@ -492,7 +492,7 @@ class _Execution:
         folder.explain_stop(error, text, folder.resuming_call(self.data))
 
     def fit_model(
-        self, method: Method, release: Release, plan: PricedPlan | None = None
+        self, method: Method, release: Release, plan: Plan | None = None
     ) -> FittedModel:
         """Fits a model to a release and saves it; whatever stops it can be resumed.
 
@@ -605,7 +605,7 @@ class _CostSoFar:
         watched: Whether anybody sees the progress.
     """
 
-    def __init__(self, plan: CalibratedStepPlan, *, watched: bool) -> None:
+    def __init__(self, plan: Plan, *, watched: bool) -> None:
         self._plan = plan
         self._watched = watched
         self._part = -1  # of the training, for which the note was computed
@@ -616,7 +616,7 @@ class _CostSoFar:
 
         It is empty where nobody sees it.
         """
-        total = self._plan.plan.steps
+        total = steps_of(self._plan).query.steps
         part = _COST_NOTES * done // total
         if self._watched and part > self._part:
             # Rounded up, so that the note holds until the next one.
@@ -631,9 +631,11 @@ class _CostSoFar:
         if not done:
             return 0.0
         plan = self._plan
-        steps_so_far = replace(plan.event, steps=min(done, plan.plan.steps))
+        steps = steps_of(plan).event
+        steps_so_far = replace(steps, steps=min(done, steps.steps))
+        other_events = (release.event for release in plan.releases)
         return accounting.epsilon(
-            (*plan.events[:-1], steps_so_far),
+            (*other_events, steps_so_far),
             plan.budget.delta,
             plan.budget.adjacency,
         )

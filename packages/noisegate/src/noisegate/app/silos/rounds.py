@@ -27,15 +27,15 @@ from noisegate.app.silos.shared_plan import (
 )
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
-from noisegate.gate.sessions.sums import SumSession
+from noisegate.gate.session import Session
 from noisegate.gate.silos.keys import SiloKey, read_silo_key, secure_sum_to_json
-from noisegate.gate.silos.session import ShareSession
+from noisegate.gate.silos.session import open_share
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
 from noisegate.privacy.events import RECORD
-from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
@@ -57,7 +57,7 @@ class Round:
     after: Release | None = None
     secure: SiloKey | None = None
 
-    def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
+    def __call__(self, gate: Gate, plan: Plan, /) -> Release:
         """Asks the queries of this round at a gate.
 
         Args:
@@ -80,19 +80,17 @@ class Round:
         # The session is closed, so nothing more can be asked; its answers are kept.
         return session.release()
 
-    def _open(
-        self, gate: Gate, round_plan: CalibratedPlan, facts: Mapping[str, Any]
-    ) -> SumSession:
+    def _open(self, gate: Gate, round_plan: Plan, facts: Mapping[str, Any]) -> Session:
         """Opens a session that answers with this silo's own noise."""
         return gate.open(round_plan, method=self.run.method.name, public=facts)
 
     def _open_masked(
         self,
         gate: Gate,
-        round_plan: CalibratedPlan,
+        round_plan: Plan,
         facts: Mapping[str, Any],
         key: SiloKey,
-    ) -> ShareSession:
+    ) -> Session:
         """Opens a session that answers with masked shares of a secure sum (G-32).
 
         Masks follow from the plan with its shared noise, so that is made first; and the
@@ -104,9 +102,9 @@ class Round:
             shared_plan, plan=facts["plan"], after=facts.get("after")
         )
         facts_of_share = {**facts, "secure_sum": secure_sum_to_json(masking.sum)}
-        return ShareSession(self._open(gate, shared_plan, facts_of_share), masking)
+        return open_share(self._open(gate, shared_plan, facts_of_share), masking)
 
-    def queries(self, schema: Schema, plan: CalibratedPlan) -> Mapping[str, FeatureMap]:
+    def queries(self, schema: Schema, plan: Plan) -> Mapping[str, FeatureMap]:
         """Returns the map of each query in this round, by name; none after the last.
 
         They follow from public facts alone: the plan, and the merged release of the
@@ -120,7 +118,7 @@ class Round:
         noise = merged_noise(method, schema, silos, plan.budget)
         return method.next_round(schema, plan, self.after.values, noise)
 
-    def certified_facts(self, schema: Schema, plan: CalibratedPlan) -> dict[str, Any]:
+    def certified_facts(self, schema: Schema, plan: Plan) -> dict[str, Any]:
         """Returns what the certificate of this round states as public.
 
         That is what the method takes as public, the identifier of the plan, the name of
@@ -159,7 +157,6 @@ def next_round(
     name = silo.strip()
     schema = settled_run.table
     plan = settled_run.method.plan(schema, settled_run.budget)
-    assert isinstance(plan, CalibratedPlan)
     if after is not None:
         identifier = plan_id(settled_run.method, schema, plan)
         _check_after(settled_run, name, after, identifier, secure)

@@ -31,7 +31,7 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import method_named
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, CalibratedPlan
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import read_json
 from noisegate.privacy.silos import Silos
 from noisegate.schema import Schema
@@ -80,21 +80,20 @@ def settle_run(run: Run) -> Run:
     return settled_run
 
 
-def calibrated_plan(method: Method, schema: Schema, budget: Budget) -> CalibratedPlan:
+def calibrated_plan(method: Method, schema: Schema, budget: Budget) -> Plan:
     """Returns the plan of a method that asks for sums alone.
 
     Raises:
         OptionError: if the method asks for anything else.
     """
     plan = method.plan(schema, budget)
-    if not isinstance(plan, CalibratedPlan):
+    if not plan.has_only_sums:
         # The base class refuses every plan, in the words of the user.
         Method.next_round(method, schema, plan, {}, {})
-    assert isinstance(plan, CalibratedPlan)
     return plan
 
 
-def plan_id(method: Method, schema: Schema, plan: CalibratedPlan) -> str:
+def plan_id(method: Method, schema: Schema, plan: Plan) -> str:
     """Returns the identifier of a plan: the SHA-256, in hexadecimal, of what is asked.
 
     It changes with the method, its settings, the schema, the neighbours, the unit and
@@ -116,7 +115,7 @@ def plan_id(method: Method, schema: Schema, plan: CalibratedPlan) -> str:
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
-def noise_by_query(plan: CalibratedPlan) -> dict[str, float]:
+def noise_by_query(plan: Plan) -> dict[str, float]:
     """Returns the standard deviation of one silo's noise on the answer to each query.
 
     In the units of the answers, not of the grid.

@@ -17,7 +17,7 @@ from noisegate.gate.streams.session import DECISIONS_KEY, StreamSession
 from noisegate.gate.streams.state import StreamState
 from noisegate.methods.method import Method
 from noisegate.privacy.continual_plan import Horizon
-from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import Stream
 from noisegate.sources.sources import open_records
@@ -43,7 +43,7 @@ class Period:
     after: Release | None
     withdrawn: Any = None
 
-    def priced(self, once: CalibratedPlan) -> CalibratedPlan:
+    def priced(self, once: Plan) -> Plan:
         """Returns the plan of this period, with the noise on its totals.
 
         Args:
@@ -67,7 +67,7 @@ class Period:
         decisions: Mapping[str, Any] = public.get(DECISIONS_KEY, {})
         return decisions
 
-    def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
+    def __call__(self, gate: Gate, plan: Plan, /) -> Release:
         """Asks all rounds of this period at a gate.
 
         Args:
@@ -92,9 +92,7 @@ class Period:
         with StreamSession(opened, self.state, self.facts, withdrawn) as session:
             return self._ask_rounds(session, gate, plan)
 
-    def _ask_rounds(
-        self, session: StreamSession, gate: Gate, plan: CalibratedPlan
-    ) -> Release:
+    def _ask_rounds(self, session: StreamSession, gate: Gate, plan: Plan) -> Release:
         """Asks round after round, until the method asks nothing more.
 
         What a round asks follows from the answers before. In the first period these are

@@ -38,26 +38,27 @@ from noisegate.gate.discovery.exact_counts import (
 from noisegate.gate.discovery.findings import Counts, Finding, OccupiedBins
 from noisegate.gate.discovery.partial import Gap
 from noisegate.gate.discovery.raw import RawTable
-from noisegate.gate.session import (
+from noisegate.gate.sums import Progress
+from noisegate.gate.transaction import (
     Access,
+    Answering,
     Reservation,
-    Session,
+    Transaction,
     check_public_record_count,
     resolve_ledger,
 )
-from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     Adjacency,
-    Event,
-    GaussianEvent,
+    Gaussian,
     Sampler,
-    ThresholdedGaussianEvent,
+    Thresholded,
+    gaussian_of,
 )
-from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.schema_certificate import (
     RECORD,
     SCHEMA_HASH,
@@ -113,53 +114,41 @@ class Discovery:
         return Schema.loads(self.toml, origin="the discovered schema")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class DiscoveryPlan(PricedPlan):
-    """The counts of a discovery with their noise, within a budget.
+@dataclass(frozen=True, kw_only=True)
+class NoisyCounts:
+    """Counts of a discovery with their noise.
 
     In each query, a record adds 1 to at most one count of each column. So it changes
     the counts of k columns by at most √k in L2 norm (G-13, G-15).
+
+    Attributes:
+        event: The counts with their noise, and the threshold of those of levels.
     """
 
-    magnitudes: GaussianEvent | None
-    """First look at the numeric columns: counts of bins between powers of two, or
-    decades, and of missing values. None if there are no numeric columns."""
-    cells: GaussianEvent | None
-    """Second look at the numeric columns: counts of cells of even width within the bins
-    that hold records. None if there are no numeric columns."""
-    levels: ThresholdedGaussianEvent | None
-    """Counts of the levels of the columns of text, of which those above a threshold are
-    released. None if there are no columns of text."""
+    event: Gaussian | Thresholded
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """The privacy events of all queries, for the ledger and the certificate."""
-        events = (self.magnitudes, self.cells, self.levels)
-        return tuple(event for event in events if event is not None)
+    def coordinates(self) -> int:
+        """How many counts are released, at most."""
+        return gaussian_of(self.event).coordinates
 
-    @property
-    def noise_records(self) -> float:
-        """Largest standard deviation of the noise on a count, in records.
+    def check(self, plan: Plan) -> None:
+        """Checks nothing: `check_events` compares a certificate with its columns."""
 
-        It is about the same for all counts.
-        """
-        events = (self.magnitudes, self.cells, self.levels)
-        return max(event.noise_std for event in events if event) / RECORD
+    def describe(self, records: int | None) -> dict[str, Any]:
+        """Returns nothing more than the plan states of its budget."""
+        return {}
 
-    @property
-    def threshold_records(self) -> float | None:
-        """Noisy number of records from which on a level is released.
 
-        None if there are no columns of text.
-        """
-        if self.levels is None:
-            return None
-        return self.levels.threshold / RECORD
+# Names of the queries of a discovery.
+_MAGNITUDES = "magnitudes"
+_CELLS = "cells"
+_LEVELS = "levels"
 
 
 def plan_discovery(
     budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int
-) -> DiscoveryPlan:
+) -> Plan:
     """Plans a discovery: chooses the least noise that keeps a budget; reads no data.
 
     The budget is shared between the queries so that every count gets about the same
@@ -173,7 +162,8 @@ def plan_discovery(
         texts: Number of columns of text.
 
     Returns:
-        The plan: for each query its sensitivity, its noise, and the threshold.
+        The plan: first and second look at the numeric columns, if there are any, and
+        levels, if there are columns of text.
 
     Raises:
         OptionError: if there is no column to discover.
@@ -195,27 +185,21 @@ def plan_discovery(
     # μ of the Gaussian guarantee (GDP), a little smaller as a margin for rounding.
     mu = accounting.mu_for(noise_epsilon, budget.delta - odds) * (1 - 1e-9)
 
-    first_look: GaussianEvent | None = None
-    second_look: GaussianEvent | None = None
-    levels: ThresholdedGaussianEvent | None = None
+    counts: list[NoisyCounts] = []
     if magnitudes:
         sensitivity, std = _noise_of_query(
             budget, mu, columns=len(magnitudes), counts_per_record=counts_per_record
         )
-        first_look = GaussianEvent(
-            name="magnitudes",
-            sensitivity=sensitivity,
-            coordinates=sum(magnitudes),
-            noise_std=std,
-            sampler=Sampler.DISCRETE_GAUSSIAN,
-        )
-        second_look = GaussianEvent(
-            name="cells",
-            sensitivity=sensitivity,
-            coordinates=cells * len(magnitudes),
-            noise_std=std,
-            sampler=Sampler.DISCRETE_GAUSSIAN,
-        )
+        sizes = {_MAGNITUDES: sum(magnitudes), _CELLS: cells * len(magnitudes)}
+        for name, size in sizes.items():
+            look = Gaussian(
+                name=name,
+                sensitivity=sensitivity,
+                coordinates=size,
+                noise_std=std,
+                sampler=Sampler.DISCRETE_GAUSSIAN,
+            )
+            counts.append(NoisyCounts(event=look))
     if texts:
         sensitivity, std = _noise_of_query(
             budget, mu, columns=texts, counts_per_record=counts_per_record
@@ -225,19 +209,21 @@ def plan_discovery(
         # at least m − 1 (`accounting.threshold_probability`). That is 1 of the 2; the
         # other 1, and the slightly smaller odds, are a margin for rounding.
         quantile = -NormalDist().inv_cdf(odds / texts * (1 - 1e-6))
-        levels = ThresholdedGaussianEvent(
-            name="levels",
+        levels = Gaussian(
+            name=_LEVELS,
             sensitivity=sensitivity,
             noise_std=std,
-            threshold=RECORD + 2 + math.ceil(quantile * std),
-            weight=RECORD,
-            keys=texts,
             coordinates=texts * _MAX_LEVELS,
             sampler=Sampler.DISCRETE_GAUSSIAN,
         )
-    return DiscoveryPlan(
-        budget=budget, magnitudes=first_look, cells=second_look, levels=levels
-    )
+        above_threshold = Thresholded(
+            event=levels,
+            threshold=RECORD + 2 + math.ceil(quantile * std),
+            weight=RECORD,
+            keys=texts,
+        )
+        counts.append(NoisyCounts(event=above_threshold))
+    return Plan(budget=budget, mechanisms=tuple(counts))
 
 
 def _noise_of_query(
@@ -269,7 +255,7 @@ def _noise_of_query(
     return sensitivity, std
 
 
-class SchemaGate(Session):
+class SchemaGate(Answering):
     """Private records behind a privacy budget, before there is a schema.
 
     It estimates the schema: bounds of numeric columns and levels of columns of text.
@@ -360,8 +346,33 @@ class SchemaGate(Session):
             progress=progress,
             unbooked_run=unbooked_run,
         )
-        super().__init__(access)
+        super().__init__(Transaction(access))
+        events = {event.name: event for event in plan.events}
+        # The looks at the numeric columns, and the levels of the columns of text; None
+        # where there are no such columns.
+        self._magnitudes: Any = events.get(_MAGNITUDES)
+        self._cells: Any = events.get(_CELLS)
+        self._levels: Any = events.get(_LEVELS)
         self._check_noise(epsilon)
+
+    @property
+    def noise_records(self) -> float:
+        """Largest standard deviation of the noise on a count, in records.
+
+        It is about the same for all counts.
+        """
+        events = (self._magnitudes, self._cells, self._levels)
+        return max(gaussian_of(event).noise_std for event in events if event) / RECORD
+
+    @property
+    def threshold_records(self) -> float | None:
+        """Noisy number of records from which on a level is released.
+
+        None if there are no columns of text.
+        """
+        if self._levels is None:
+            return None
+        return float(self._levels.threshold / RECORD)
 
     def _check_noise(self, epsilon: float) -> None:
         """Refuses a plan whose noise would hide too much, by public facts alone.
@@ -379,11 +390,11 @@ class SchemaGate(Session):
         records = self._records or ASSUMED_RECORDS
         # Of levels and bins, that which is further beyond its limit.
         subject = "a level"
-        needed_records = self.plan.threshold_records or 0.0
+        needed_records = self.threshold_records or 0.0
         max_fraction = _MAX_LEVEL_FRACTION
-        if self.plan.magnitudes is not None:
+        if self._magnitudes is not None:
             bins = max(edges.size for edges in self._edges.values())
-            std = self.plan.magnitudes.noise_std / RECORD
+            std = self._magnitudes.noise_std / RECORD
             bin_records = findings.noise_threshold(std, bins)
             if bin_records / _MAX_BIN_FRACTION > needed_records / max_fraction:
                 subject = "a part of the values of one magnitude"
@@ -402,7 +413,7 @@ class SchemaGate(Session):
         column_count = len(self._numeric) + len(self._texts)
         raise OptionError(
             f"epsilon={epsilon:g}: every count gets noise of about "
-            f"±{2 * self.plan.noise_records:,.0f} records, so {subject} is seen only "
+            f"±{2 * self.noise_records:,.0f} records, so {subject} is seen only "
             f"where some {needed_records:,.0f} records have it; that should be 1 in "
             f"{1 / max_fraction:.0f} of them, and {assumption}. Nothing was spent. It "
             f"takes about {needed_records / max_fraction:,.0f} records; or a larger "
@@ -428,13 +439,13 @@ class SchemaGate(Session):
                 its kind; nothing is spent then.
             BudgetRefusedError: if the ledger refuses.
         """
-        with self._reading_records():
+        with self._transaction.reading_records():
             first_counts = self._count_records(
                 self._edges,
                 dict.fromkeys(self._texts, HashPartition()),
-                self._access.progress,
+                self._transaction.access.progress,
             )
-            self._confirm()
+            self._transaction.confirm()
             found_columns = self._find_bounds(first_counts) | self._find_levels(
                 first_counts
             )
@@ -442,7 +453,9 @@ class SchemaGate(Session):
                 self._partial_schema, found_columns, self._headline()
             )
         doubts = {name: finding.doubt for name, finding in found_columns.items()}
-        certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
+        certificate = self._transaction.certify(
+            {SCHEMA_HASH: schema_hash(text.encode())}
+        )
         return Discovery(
             toml=text,
             certificate=certificate,
@@ -457,7 +470,7 @@ class SchemaGate(Session):
             f"{DISCOVERED_PREFIX}({budget.epsilon:g}, {budget.delta:g})-differential privacy, "
             f"{budget.adjacency.value}, unit: {budget.unit}.\n"
             "Names and kinds of the columns were assumed public. Bounds and levels "
-            f"have noise of ±{2 * self.plan.noise_records:.0f} records on each count.\n"
+            f"have noise of ±{2 * self.noise_records:.0f} records on each count.\n"
             "What is publicly known may be corrected here. Never correct it by looking "
             "at the private records."
         )
@@ -478,16 +491,16 @@ class SchemaGate(Session):
         Returns:
             What was found of each numeric column, by name.
         """
-        if self.plan.magnitudes is None or self.plan.cells is None:
+        if self._magnitudes is None or self._cells is None:
             return {}
         # Standard deviation of the noise in both looks, in records.
-        std = self.plan.magnitudes.noise_std / RECORD
+        std = self._magnitudes.noise_std / RECORD
         # The counts of a column are those of its bins, and last its missing values.
         exact_counts = {
             name: np.append(first_counts.bins[name], first_counts.missing[name])
             for name in self._numeric
         }
-        noisy_counts = self._add_noise_to_counts(exact_counts, self.plan.magnitudes)
+        noisy_counts = self._add_noise_to_counts(exact_counts, self._magnitudes)
 
         occupied: dict[str, OccupiedBins] = {}
         for name, edges in self._edges.items():
@@ -509,7 +522,7 @@ class SchemaGate(Session):
         exact_cells = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
         for name, counts in second_counts.items():
             exact_cells[name][: len(counts)] = counts
-        noisy_cells = self._add_noise_to_counts(exact_cells, self.plan.cells)
+        noisy_cells = self._add_noise_to_counts(exact_cells, self._cells)
 
         return {
             name: self._finding_of_column(
@@ -587,7 +600,7 @@ class SchemaGate(Session):
         Returns:
             What was found of each column of text, by name.
         """
-        event = self.plan.levels
+        event = self._levels
         if event is None:
             return {}
         missing = self._missing_above_threshold(first_counts, event)
@@ -627,7 +640,7 @@ class SchemaGate(Session):
         }
 
     def _missing_above_threshold(
-        self, first_counts: ExactCounts, event: ThresholdedGaussianEvent
+        self, first_counts: ExactCounts, event: Thresholded
     ) -> dict[str, float]:
         """Counts the records without a text, where that is above the noisy threshold.
 
@@ -673,11 +686,11 @@ class SchemaGate(Session):
         counts = read_counts(
             self._table, self._partial_schema, edges, partitions, progress
         )
-        self._check_record_count(counts.records)
+        self._transaction.check_record_count(counts.records)
         return counts
 
     def _add_noise_to_counts(
-        self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent
+        self, exact_counts: Mapping[str, npt.NDArray[np.int64]], event: Gaussian
     ) -> dict[str, Counts]:
         """Adds the noise of a query to the counts of all columns together.
 
@@ -697,13 +710,13 @@ class SchemaGate(Session):
                 f"event {event.name!r}: {vector.size} counts were planned as "
                 f"{event.coordinates}."
             )
-        noisy_vector = self._add_noise(vector * RECORD, event) / RECORD
+        noisy_vector = self._transaction.add_noise(vector * RECORD, event) / RECORD
         sizes = [len(counts) for counts in exact_counts.values()]
         columns = np.split(noisy_vector, np.cumsum(sizes)[:-1])
         return dict(zip(exact_counts, columns, strict=True))
 
     def _counts_above_threshold(
-        self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
+        self, counts: npt.NDArray[np.int64], event: Thresholded
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Selects the counts that, with their noise, are at least the threshold.
 
@@ -714,7 +727,9 @@ class SchemaGate(Session):
         Returns:
             Indices of these counts, and the noisy counts in records; both (reached,).
         """
-        indices, noisy_counts = self._noisy_counts_above(counts * RECORD, event)
+        indices, noisy_counts = self._transaction.noisy_counts_above(
+            counts * RECORD, event
+        )
         return indices, noisy_counts / RECORD
 
 

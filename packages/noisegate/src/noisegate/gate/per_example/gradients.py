@@ -43,7 +43,7 @@ from noisegate.gate.per_example.tracing import (
     untraced_gradients,
 )
 from noisegate.privacy.gradient_grid import add_factored, add_gradients
-from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.gradient_plan import GradientQuery
 from noisegate.privacy.grid import BLOCK_LIMIT
 from noisegate.schema import EncodedTable, Layout, Schema
 
@@ -312,7 +312,7 @@ class RecordGradients:
     """
 
     def __init__(
-        self, loss: RecordLoss, plan: GradientPlan, rows: int | None = None
+        self, loss: RecordLoss, plan: GradientQuery, rows: int | None = None
     ) -> None:
         self._loss = loss
         self._plan = plan
@@ -419,7 +419,7 @@ class FactoredGradients:
     """
 
     def __init__(
-        self, loss: FactoredLoss, plan: GradientPlan, rows: int | None = None
+        self, loss: FactoredLoss, plan: GradientQuery, rows: int | None = None
     ) -> None:
         self._loss = loss
         self._plan = plan
@@ -496,7 +496,7 @@ GradientSource: TypeAlias = RecordGradients | FactoredGradients
 
 
 def gradient_source(
-    loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None
+    loss: RecordLoss | FactoredLoss, plan: GradientQuery, rows: int | None
 ) -> GradientSource:
     """Returns the object that computes and sums the gradients of a loss.
 

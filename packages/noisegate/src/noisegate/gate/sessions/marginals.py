@@ -20,9 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import CalibrationError, DataError, MissingExtraError, OptionError
-from noisegate.gate.session import Access, Session
 from noisegate.gate.sums import Progress
-from noisegate.privacy.marginal_plan import MOST_RECORDS, MarginalPlan, marginal_name
+from noisegate.gate.transaction import Access, Answering, Transaction
+from noisegate.privacy.marginal_plan import (
+    MOST_RECORDS,
+    NoisyMarginals,
+    marginal_name,
+    marginals_of,
+    neighbour_distance,
+)
 from noisegate.privacy.release import Release
 from noisegate.progress import note
 from noisegate.queries.binning import NumericBins
@@ -53,11 +59,11 @@ def check_extra() -> None:
         )
 
 
-class MarginalSession(Session):
+class MarginalSession(Answering):
     """Answers one plan of marginals, by OpenDP; `Gate.marginals` uses it.
 
     Args:
-        access: The records, the plan, which is a `MarginalPlan`, and the means.
+        access: The records, the plan, which has marginals, and the means.
         bins: Public bins of the numeric columns, in the order of the columns.
 
     Raises:
@@ -71,13 +77,15 @@ class MarginalSession(Session):
             *(column_bins.size for column_bins in bins),
             *(column.size for column in layout.coded),
         )
-        if len(bins) != len(layout.numeric) or sizes != access.plan.sizes:
+        marginals = marginals_of(access.plan)
+        if len(bins) != len(layout.numeric) or sizes != marginals.sizes:
             raise OptionError(
-                f"the plan is of columns with {access.plan.sizes} cells, bins and "
+                f"the plan is of columns with {marginals.sizes} cells, bins and "
                 f"schema give {sizes}."
             )
         check_extra()
-        super().__init__(access)
+        super().__init__(Transaction(access))
+        self._marginals = marginals
         self._bins = bins
 
     def release(self) -> Release:
@@ -92,16 +100,19 @@ class MarginalSession(Session):
             DataError: if the data does not fit the schema, or OpenDP stops.
             BudgetRefusedError: if the ledger refuses.
         """
-        with self._reading_records():
-            cells = _read_cells(self._access.source, self._bins, self._access.progress)
-            self._check_record_count(cells.shape[1])
-            frame = _lazy_frame(cells, self.plan)
-            measure = _build_measurement(self.plan)
+        transaction = self._transaction
+        access = transaction.access
+        with transaction.reading_records():
+            cells = _read_cells(access.source, self._bins, access.progress)
+            transaction.check_record_count(cells.shape[1])
+            frame = _lazy_frame(cells, self._marginals)
+            distance = neighbour_distance(self.plan.budget)
+            measure = _build_measurement(self._marginals, distance)
             # OpenDP draws noise while it runs. So whatever can fail before is done
             # first, and the reservation is confirmed just before OpenDP runs.
-            self._confirm()
-            values, stds = _run_measurement(measure, frame, self.plan.name)
-        return self._release(values, stds)
+            transaction.confirm()
+            values, stds = _run_measurement(measure, frame, self._marginals.name)
+        return transaction.release(values, stds)
 
 
 def _read_cells(
@@ -141,11 +152,15 @@ def _read_cells(
     return np.concatenate(parts, axis=1)
 
 
-def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
+def _build_measurement(
+    marginals: NoisyMarginals, distance: int
+) -> Callable[[Any], Any]:
     """Builds OpenDP's measurement, and checks by its privacy map what it spends.
 
     Args:
-        plan: The algorithm, the columns and their sizes, and the ρ that may be spent.
+        marginals: The algorithm, the columns and their sizes, and the ρ that may be
+            spent.
+        distance: How many rows at most are in one of two neighbouring data sets only.
 
     Returns:
         A function from a Polars frame of the records to OpenDP's noisy contingency
@@ -159,19 +174,19 @@ def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
     dp: Any = opendp.prelude
     dp.enable_features("contrib")
     _shrink_selection_budget()
-    sizes = {str(column): plan.sizes[column] for column in plan.columns}
+    sizes = {str(column): marginals.sizes[column] for column in marginals.columns}
     # The plan's options are those of OpenDP's algorithm, except the iterations, which
     # go to `_fit_model`. AIM gets its candidate tables too.
-    options = dict(plan.options)
+    options = dict(marginals.options)
     estimator = partial(
         _fit_model,
         iterations=options.pop("iterations"),
         start_time=time.monotonic(),
         round_numbers=count(1),
     )
-    if plan.algorithm == "AIM":
+    if marginals.algorithm == "AIM":
         options["queries"] = [
-            dp.mbi.Count(tuple(map(str, table))) for table in plan.candidates
+            dp.mbi.Count(tuple(map(str, table))) for table in marginals.candidates
         ]
     domain = dp.lazyframe_domain(
         [
@@ -179,25 +194,24 @@ def _build_measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
             for name in sizes
         ]
     )
-    # Neighbouring data sets differ by at most so many rows.
-    neighbour_bounds = [dp.polars.Bound(per_group=plan.distance)]
+    neighbour_bounds = [dp.polars.Bound(per_group=distance)]
     # The keys of a column are its cells without the last one: that is stored as missing
     # (`_lazy_frame`), for which OpenDP adds a key by itself.
     keys = {name: list(range(size - 1)) for name, size in sizes.items()}
-    algorithm = getattr(dp.mbi, plan.algorithm)(**options, estimator=estimator)
+    algorithm = getattr(dp.mbi, marginals.algorithm)(**options, estimator=estimator)
     measurement, _, _ = dp.mbi.make_contingency_table(
         domain,
         dp.frame_distance(dp.symmetric_distance()),
         dp.zero_concentrated_divergence(),
         neighbour_bounds,
-        plan.spendable_rho,
+        marginals.spendable_rho,
         keys=keys,
         algorithm=algorithm,
     )
     # `not <=`, so that NaN is refused too.
-    if not measurement.map(neighbour_bounds) <= plan.rho:
+    if not measurement.map(neighbour_bounds) <= marginals.rho:
         raise CalibrationError(
-            f"OpenDP would spend more than rho={plan.rho:g}; it was not run. Please "
+            f"OpenDP would spend more than rho={marginals.rho:g}; it was not run. Please "
             "report this."
         )
     run: Callable[[Any], Any] = measurement
@@ -266,7 +280,7 @@ def _fit_model(
     return model
 
 
-def _lazy_frame(cells: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
+def _lazy_frame(cells: npt.NDArray[np.int32], marginals: NoisyMarginals) -> Any:
     """Converts the records to a lazy frame of Polars, as OpenDP reads them.
 
     OpenDP has a key for missing values in every column. So the last cell of each column
@@ -274,7 +288,7 @@ def _lazy_frame(cells: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
 
     Args:
         cells: Cells, (columns, records); private.
-        plan: Which columns are used, and their sizes.
+        marginals: Which columns are used, and their sizes.
 
     Returns:
         The frame, whose columns are named by their indices, as text.
@@ -282,9 +296,9 @@ def _lazy_frame(cells: npt.NDArray[np.int32], plan: MarginalPlan) -> Any:
     import polars as pl
 
     series_by_name: dict[str, Any] = {}
-    for column in plan.columns:
+    for column in marginals.columns:
         series = pl.Series(values=cells[column])
-        last_cell = plan.sizes[column] - 1
+        last_cell = marginals.sizes[column] - 1
         series_by_name[str(column)] = series.set(series == last_cell, None)
     return pl.LazyFrame(series_by_name)
 

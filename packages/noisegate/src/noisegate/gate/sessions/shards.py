@@ -1,6 +1,6 @@
 """Steps whose vectors are computed from many records: of a shard, or a whole sample.
 
-`ShardSession` splits the records into disjoint shards, once and at random. Each shard
+`ShardVectors` splits the records into disjoint shards, once and at random. Each shard
 trains a model of its own, in turns that are public. In each step a random set of shards
 is asked for one vector each, and the clipped vectors are summed (G-26). A record can
 change the vector of its own shard only::
@@ -10,7 +10,7 @@ change the vector of its own shard only::
 
 What a shard does is written for one shard, as a `Teacher`; torch maps it over all.
 
-`BatchSession` clips one vector of a whole sample in each step, which may be any
+`BatchVectors` clips one vector of a whole sample in each step, which may be any
 function of the sample (G-24).
 """
 
@@ -20,7 +20,6 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -28,10 +27,10 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
-from noisegate.gate.samples import Records, as_floats
-from noisegate.gate.session import Access, Integers
-from noisegate.gate.sessions.gradients import SampleSession
+from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, as_floats
+from noisegate.gate.transaction import Integers, Transaction
 from noisegate.privacy.gradient_plan import RATES
+from noisegate.privacy.shard_plan import BatchQuery, ShardQuery
 from noisegate.schema import Layout
 
 if TYPE_CHECKING:
@@ -223,29 +222,33 @@ class _Split:
         return self.order[np.minimum(self.starts[:, None] + within_shard, last)]
 
 
-class ShardSession(SampleSession):
-    """Steps that return a noisy sum over disjoint shards; `Gate.shards` returns it.
+def _read_here(transaction: Transaction) -> HeldRecords:
+    """Reads all records into the memory of this process, as one part."""
+    access = transaction.access
+    held_records = HeldRecords()
+    held_records.add_part(0, access.source, access.progress)
+    return held_records
+
+
+class ShardVectors:
+    """Sums of one vector of each queried shard; see `StepVectors`.
+
+    All records are held in the memory of this process.
 
     Args:
-        access: The records, the plan, which is that of a `ShardPlan`, and the means.
+        query: The steps, as they were asked for.
         teacher: How a shard trains its model, and what it answers.
         device: Device on which torch computes.
     """
 
     def __init__(
-        self, access: Access, teacher: Teacher, *, device: str = "cpu"
+        self, query: ShardQuery, teacher: Teacher, *, device: str = "cpu"
     ) -> None:
-        plan = access.plan.plan
-        super().__init__(
-            access,
-            {
-                "norm": plan.clip_norm,
-                "shards": plan.shards,
-                "nonnegative": plan.nonnegative,
-            },
-        )
+        self.query = query
         self._teacher = teacher
         self._device = device
+        # Parameters of the latest step, by name.
+        self._parameters: Tensors = {}
         # Which records are in which shard; None before the first step.
         self._split: _Split | None = None
         # The weights of all shards, and what else they keep, (shards, …) each; private.
@@ -255,7 +258,16 @@ class ShardSession(SampleSession):
         # Draws records within shards, and seeds torch; replaced by `_start_shards`.
         self._random = np.random.default_rng()
 
-    def _checked_parameters(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    @property
+    def public_settings(self) -> dict[str, Any]:
+        """Norm, number and signs of the shards' vectors, for the certificate."""
+        return {
+            "norm": self.query.clip_norm,
+            "shards": self.query.shards,
+            "nonnegative": self.query.nonnegative,
+        }
+
+    def checked(self, parameters: Mapping[str, Any]) -> Tensors:
         """Copies the parameters of a step to tensors on the device of the session."""
         import torch
 
@@ -264,26 +276,59 @@ class ShardSession(SampleSession):
             for name, value in copy_parameters(parameters).items()
         }
 
-    def _sample(self, record_count: int, number: int) -> npt.NDArray[np.intp]:
+    def read(
+        self, transaction: Transaction, samples: PoissonSamples, parameters: Tensors
+    ) -> HeldRecords:
+        """Reads all records into the memory of this process; see `StepVectors`."""
+        return _read_here(transaction)
+
+    def total(
+        self,
+        held_records: HeldRecords,
+        samples: PoissonSamples,
+        number: int,
+        parameters: Tensors,
+    ) -> Integers:
+        """Draws which shards are asked, and sums their vectors exactly.
+
+        Args:
+            held_records: All records; private.
+            samples: Not used: shards are sampled, not records.
+            number: Number of the step; not used.
+            parameters: Parameters of the step, by name.
+
+        Returns:
+            The exact sum of the clipped vectors, (count,), in grid units; private.
+        """
+        self._parameters = parameters
+        return self._exact_vector(held_records.all_records(), self._asked_shards())
+
+    def unpacked(self, noisy: Integers) -> dict[str, npt.NDArray[np.float32]]:
+        """Splits the noisy vector of a step into arrays, in the units of the vectors.
+
+        Args:
+            noisy: The vector in grid units, (count,).
+        """
+        return self.query.unpack(noisy.astype(np.float64) / self.query.scale)
+
+    def _asked_shards(self) -> npt.NDArray[np.intp]:
         """Draws which shards are asked for a vector in a step.
 
         Each shard is asked with the same probability, independently of the others: if a
         fresh random word of 32 bits is below the sampling probability times 2³².
 
-        Args:
-            record_count: Number of records; not used, as shards are sampled.
-            number: Number of the step; not used.
-
         Returns:
             Indices of the shards, ascending; private.
         """
-        plan = self._step_plan
+        query = self.query
         words = np.frombuffer(
-            secrets.token_bytes(4 * plan.shards), dtype=np.uint32
+            secrets.token_bytes(4 * query.shards), dtype=np.uint32
         ).astype(np.uint64)
-        return np.flatnonzero(words < int(plan.sampling_probability * RATES))
+        return np.flatnonzero(words < int(query.sampling_probability * RATES))
 
-    def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+    def _exact_vector(
+        self, records: Records, asked_shards: npt.NDArray[np.intp]
+    ) -> Integers:
         """Trains the shards whose turn it is, and sums the vectors of those asked.
 
         Which shards are trained follows from the number of steps alone: if it followed
@@ -292,12 +337,12 @@ class ShardSession(SampleSession):
 
         Args:
             records: All records; private.
-            sample: Indices of the shards that are asked for a vector; private.
+            asked_shards: Indices of the shards that are asked for a vector; private.
 
         Returns:
             The exact sum of the clipped vectors, (count,), in grid units; private.
         """
-        shards = self._step_plan.shards
+        shards = self.query.shards
         if self._split is None:
             # The random word of a record decides on its shard; it has 8 bytes.
             words = np.frombuffer(
@@ -312,7 +357,7 @@ class ShardSession(SampleSession):
         learners = np.sort((self._next_to_learn + np.arange(learner_count)) % shards)
         self._train_shards(records, learners)
         self._next_to_learn = (self._next_to_learn + learner_count) % shards
-        clipped_answers = self._clipped_answers(records, sample)
+        clipped_answers = self._clipped_answers(records, asked_shards)
         return np.asarray(clipped_answers.sum(axis=0, dtype=np.int64))
 
     def _split_and_warm_up(
@@ -330,7 +375,7 @@ class ShardSession(SampleSession):
         """
         self._start_shards(words, seed)
         for _ in range(self._teacher.warm_up):
-            self._train_shards(records, np.arange(self._step_plan.shards))
+            self._train_shards(records, np.arange(self.query.shards))
 
     def _start_shards(self, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Splits the records into shards by their words, and sets the initial states.
@@ -342,7 +387,7 @@ class ShardSession(SampleSession):
             words: A uniform word of 64 bits for each record, (records,).
             seed: Seeds the draws within shards.
         """
-        shards = self._step_plan.shards
+        shards = self.query.shards
         self._split = _Split.of(words, shards)
         self._random = np.random.Generator(np.random.Philox(seed))
         weights, other_state = self._teacher.start(shards)
@@ -413,8 +458,8 @@ class ShardSession(SampleSession):
         Raises:
             OptionError: if the teacher returns other shapes than were planned.
         """
-        plan = self._step_plan
-        rows = [np.zeros((0, plan.count), dtype=np.int32)]
+        query = self.query
+        rows = [np.zeros((0, query.count), dtype=np.int32)]
         for shard_indices, batch in self._batches(records, asked_shards):
             weights = _rows(self._states[0], shard_indices)
             vectors = self._map_over_shards(
@@ -425,10 +470,10 @@ class ShardSession(SampleSession):
                 dims=(0, None, 0),
             )
             shapes = {name: tuple(value.shape[1:]) for name, value in vectors.items()}
-            if shapes != dict(plan.parameters):
+            if shapes != dict(query.parameters):
                 raise OptionError(
-                    f"the answers of {plan.name!r} have shapes {shapes}, the plan "
-                    f"{plan.parameters}."
+                    f"the answers of {query.name!r} have shapes {shapes}, the plan "
+                    f"{query.parameters}."
                 )
             flat_arrays = [
                 vectors[name]
@@ -437,10 +482,10 @@ class ShardSession(SampleSession):
                 .float()
                 .cpu()
                 .numpy()
-                for name in plan.parameters
+                for name in query.parameters
             ]
             flat_vectors = np.ascontiguousarray(np.concatenate(flat_arrays, axis=1))
-            rows.append(plan.grid.quantise(flat_vectors))
+            rows.append(query.grid.quantise(flat_vectors))
         return np.concatenate(rows)
 
     def _batches(
@@ -463,7 +508,7 @@ class ShardSession(SampleSession):
 
         assert self._split is not None
         draws = self._teacher.records
-        uniform = self._random.random((self._step_plan.shards, draws))
+        uniform = self._random.random((self.query.shards, draws))
         drawn_records = self._split.draw_records(uniform)
         for start in range(0, len(chosen_shards), _SHARDS_PER_BLOCK):
             shard_indices = chosen_shards[start : start + _SHARDS_PER_BLOCK]
@@ -516,7 +561,7 @@ class ShardSession(SampleSession):
             mapped_function = torch.vmap(function, in_dims=dims, randomness="different")
             return mapped_function(*arguments)
 
-    def _probe(self) -> None:
+    def probe(self, parameters: Tensors, layout: Layout, threads: int) -> None:
         """Tries the teacher on made-up records: no vector may depend on other shards.
 
         Three times the shards are started and trained, and answer with their vectors.
@@ -530,18 +575,19 @@ class ShardSession(SampleSession):
             other records in the first shard   9   -4    0
             usual records again               17   -4    0
 
-        Meanwhile the parameters, the split and the states of this session are those of
-        the probe; afterwards they are as before the first step. After an error they
-        stay those of the probe, until `prepare_steps` is called again, which sets the
-        parameters and repeats the probe.
+        Meanwhile the parameters, the split and the states are those of the probe;
+        afterwards they are as before the first step. After an error they stay those of
+        the probe, until it is repeated.
+
+        Args:
+            parameters: Parameters of the first step.
+            layout: Columns of the records.
+            threads: Not used.
 
         Raises:
             OptionError: if another shard's records change a vector, or it changes each
                 time, or the teacher returns other shapes than were planned.
         """
-        plan = self._step_plan
-        layout = self._access.source.schema.layout
-        parameters = self._parameters
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
         # At the start of a training many parameters are zero, and hide what they
         # multiply.
@@ -553,7 +599,7 @@ class ShardSession(SampleSession):
             for first_shard_seed in (_RECORDS_SEED, _OTHER_RECORDS_SEED, _RECORDS_SEED)
         )
         # No split: the first step draws one, for the private records.
-        self._parameters = parameters
+        self._parameters = {}
         self._split = None
         self._states = ({}, {})
 
@@ -561,13 +607,14 @@ class ShardSession(SampleSession):
         # get the wrong message.
         if not np.array_equal(first, again):
             raise OptionError(
-                f"the teacher of {plan.name!r} gives a shard another vector each time. "
+                f"the teacher of {self.query.name!r} gives a shard another vector each "
+                "time. "
                 "What it returns must follow from its arguments and torch's random "
                 "operations: let it keep nothing between calls."
             )
         if not np.array_equal(first[1:], with_other_records[1:]):
             raise OptionError(
-                f"the teacher of {plan.name!r} gives a shard another vector when "
+                f"the teacher of {self.query.name!r} gives a shard another vector when "
                 "another shard has other records; write it for a single shard, of its "
                 "arguments alone."
             )
@@ -589,8 +636,8 @@ class ShardSession(SampleSession):
             The clipped vector of each shard, (shards, count), in grid units. The last
             shard has no records, unless it is the only one.
         """
-        plan = self._step_plan
-        probed_shards = min(plan.shards, _PROBE_SHARDS)
+        query = self.query
+        probed_shards = min(query.shards, _PROBE_SHARDS)
         record_count = _PROBE_RECORDS * probed_shards
         usual_records, first_shard_records = (
             made_up_records(
@@ -613,7 +660,7 @@ class ShardSession(SampleSession):
 
         self._start_shards(words, _DRAWS_SEED)
         # Once more: tests replace `_start_shards` by one that splits by other words.
-        self._split = _Split.of(words, plan.shards)
+        self._split = _Split.of(words, query.shards)
         asked_shards = np.arange(probed_shards)
         for _ in range(_PROBE_LEARNINGS):
             self._train_shards(records, asked_shards)
@@ -646,41 +693,79 @@ by name."""
 _PROBE_SAMPLE_SIZES = (7, 0, 1, 12, 7)
 
 
-class BatchSession(SampleSession):
-    """Steps that return one noisy vector of a whole sample; `Gate.batch` returns it.
+class BatchVectors:
+    """One clipped vector of a whole sample; see `StepVectors`.
+
+    All records are held in the memory of this process.
 
     Args:
-        access: The records, the plan, which is that of a `BatchPlan`, and the means.
+        query: The steps, as they were asked for.
         vector: Computes the vector of a sample. It may draw random numbers only from a
             generator that it creates in the call, and must keep nothing from one call
             to the next.
-        journal: File that counts the steps begun, so that an interrupted run can go on;
-            None for a run that cannot.
-
-    Raises:
-        OptionError: if there is a journal and the samples are shards.
     """
 
-    def __init__(
-        self, access: Access, vector: SampleVector, *, journal: Path | None = None
-    ) -> None:
-        plan = access.plan.plan
-        if journal is not None and plan.shards > 1:
-            raise OptionError(
-                "journal: a run on shards cannot be resumed, as who is in which one is "
-                "private and kept in memory; use Poisson samples (shards=1), or leave "
-                "out the journal."
-            )
-        super().__init__(
-            access,
-            {"norm": plan.clip_norm, "whole": True, "shards": plan.shards},
-            journal=journal,
-        )
+    def __init__(self, query: BatchQuery, vector: SampleVector) -> None:
+        self.query = query
         self._vector = vector
         # The shard of each record, (records,); None before the first step.
         self._shards: npt.NDArray[np.uint64] | None = None
 
-    def _sample(self, record_count: int, number: int) -> npt.NDArray[np.intp]:
+    @property
+    def public_settings(self) -> dict[str, Any]:
+        """Norm and shards of the samples, for the certificate."""
+        return {
+            "norm": self.query.clip_norm,
+            "whole": True,
+            "shards": self.query.shards,
+        }
+
+    def checked(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Takes the parameters of a step as they are."""
+        return parameters
+
+    def read(
+        self,
+        transaction: Transaction,
+        samples: PoissonSamples,
+        parameters: Mapping[str, Any],
+    ) -> HeldRecords:
+        """Reads all records into the memory of this process; see `StepVectors`."""
+        return _read_here(transaction)
+
+    def total(
+        self,
+        held_records: HeldRecords,
+        samples: PoissonSamples,
+        number: int,
+        parameters: Mapping[str, Any],
+    ) -> Integers:
+        """Draws the sample of a step, and computes its exact vector.
+
+        Args:
+            held_records: All records; private.
+            samples: Draws Poisson samples.
+            number: Number of the step, from 0.
+            parameters: Parameters of the step, by name.
+
+        Returns:
+            The vector, (count,), in grid units; private.
+        """
+        records = held_records.all_records()
+        sample = self._sample(samples, len(records.numeric), number)
+        return self._exact_vector(records, sample, parameters)
+
+    def unpacked(self, noisy: Integers) -> dict[str, npt.NDArray[np.float32]]:
+        """Splits the noisy vector of a step into arrays, in the units of the vectors.
+
+        Args:
+            noisy: The vector in grid units, (count,).
+        """
+        return self.query.unpack(noisy.astype(np.float64) / self.query.scale)
+
+    def _sample(
+        self, samples: PoissonSamples, record_count: int, number: int
+    ) -> npt.NDArray[np.intp]:
         """Draws a Poisson sample of the records, or takes the next shard in turn.
 
         With one planned shard, the sample is a Poisson sample. With several, the
@@ -688,15 +773,16 @@ class BatchSession(SampleSession):
         each record, and each step takes one shard as its sample.
 
         Args:
+            samples: Draws Poisson samples.
             record_count: Number of records; private.
             number: Number of the step, from 0.
 
         Returns:
             Indices of the records, ascending; private.
         """
-        shards = self._step_plan.shards
+        shards = self.query.shards
         if shards == 1:
-            return super()._sample(record_count, number)
+            return samples.indices(record_count, number)
         if self._shards is None:
             # The random word of a record decides on its shard: a record that is added
             # or removed moves no other record.
@@ -706,7 +792,12 @@ class BatchSession(SampleSession):
             self._shards = words % np.uint64(shards)
         return np.flatnonzero(self._shards == number % shards)
 
-    def _exact_vector(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+    def _exact_vector(
+        self,
+        records: Records,
+        sample: npt.NDArray[np.intp],
+        parameters: Mapping[str, Any],
+    ) -> Integers:
         """Computes and clips the vector of a sample; zeros if the function fails.
 
         Whether the user's function fails may depend on a single record. So an error
@@ -716,6 +807,7 @@ class BatchSession(SampleSession):
         Args:
             records: All records; private.
             sample: Indices of the records in the sample; private.
+            parameters: Public parameters, by name.
 
         Returns:
             The exact vector, (count,), in grid units; private.
@@ -724,13 +816,13 @@ class BatchSession(SampleSession):
         with warnings.catch_warnings(action="ignore"):
             try:
                 return self._clipped(
-                    self._parameters,
+                    parameters,
                     as_floats(numeric[sample]),
                     codes[sample],
                     "a sample",
                 )
             except Exception:
-                return np.zeros(self._step_plan.count, dtype=np.int64)
+                return np.zeros(self.query.count, dtype=np.int64)
 
     def _clipped(
         self,
@@ -753,37 +845,43 @@ class BatchSession(SampleSession):
         Raises:
             OptionError: if the function returns other shapes than were planned.
         """
-        plan = self._step_plan
+        query = self.query
         vector = self._vector(copy_parameters(parameters), numeric, codes)
         arrays = {key: _as_float_array(value) for key, value in vector.items()}
         shapes = {key: value.shape for key, value in arrays.items()}
-        if shapes != plan.parameters:
+        if shapes != query.parameters:
             raise OptionError(
-                f"the function of {plan.name!r} returned other shapes than "
-                f"{dict(plan.parameters)} for {name}; they must not depend on the "
+                f"the function of {query.name!r} returned other shapes than "
+                f"{dict(query.parameters)} for {name}; they must not depend on the "
                 "sample, be it empty."
             )
-        row = np.concatenate([arrays[key].reshape(-1) for key in plan.parameters])
-        return np.asarray(plan.grid.quantise(row[None])[0].astype(np.int64))
+        row = np.concatenate([arrays[key].reshape(-1) for key in query.parameters])
+        return np.asarray(query.grid.quantise(row[None])[0].astype(np.int64))
 
-    def _probe(self) -> None:
+    def probe(
+        self, parameters: Mapping[str, Any], layout: Layout, threads: int
+    ) -> None:
         """Tries the function on made-up samples of several sizes, one of them empty.
 
         A sample that is computed twice, with others in between, must get the same
         vector: this shows a function that keeps something between calls.
 
+        Args:
+            parameters: Parameters of the first step.
+            layout: Columns of the records.
+            threads: Not used.
+
         Raises:
             OptionError: if the vector differs the second time, or has other shapes than
                 planned.
         """
-        layout = self._access.source.schema.layout
-        plan = self._step_plan
+        query = self.query
         # At the start of a training many parameters are zero, and hide what they
         # multiply.
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
-        parameters = {
+        moved_parameters = {
             name: move_slightly(value, random)
-            for name, value in copy_parameters(self._parameters).items()
+            for name, value in copy_parameters(parameters).items()
         }
         # The vector that was computed first, by size of the sample.
         first_vectors: dict[int, Integers] = {}
@@ -793,7 +891,7 @@ class BatchSession(SampleSession):
                 layout, size, np.random.Generator(np.random.Philox(size))
             )
             vector = self._clipped(
-                parameters,
+                moved_parameters,
                 records.numeric.astype(np.float32),
                 records.codes,
                 f"a sample of {size} made-up records",
@@ -801,7 +899,7 @@ class BatchSession(SampleSession):
             first_vector = first_vectors.setdefault(size, vector)
             if not np.array_equal(first_vector, vector):
                 raise OptionError(
-                    f"the function of {plan.name!r} gives a sample another vector when "
+                    f"the function of {query.name!r} gives a sample another vector when "
                     "it was called with others in between, or each time. What it "
                     "returns must follow from the sample and the parameters alone: let "
                     "it keep nothing between calls, and draw from no generator that "

@@ -47,7 +47,7 @@ from noisegate.errors import ModelError, OptionError, require
 from noisegate.privacy.accounting import MOST_SHARES
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
-from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release, read_json
 
 FORMAT = 1
@@ -80,7 +80,7 @@ class SiloKey:
     private_key: Any = field(repr=False)
 
     def masking_of_round(
-        self, round_plan: CalibratedPlan, *, plan: str, after: str | None
+        self, round_plan: Plan, *, plan: str, after: str | None
     ) -> Masking:
         """Returns the masks of this silo in the sums of one round, none used yet.
 

@@ -11,32 +11,44 @@ by weights that are a row of a Toeplitz matrix (G-34)::
     release:   noisy sums of periods 1 to 3, added up ◄──────────────────────────╯
 
 How to read it: `StreamReservation` is the one entry of the ledger for all periods,
-`_PeriodEngine` sums a period's records, and `StreamSession._answer` is what is drawn
+`_PeriodEngine` sums a period's records, and `StreamTotals.answer` is what is drawn
 above.
 """
+
+from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.gate.session import Integers, Reservation, State, Values
-from noisegate.gate.sessions.sums import SumSession
+from noisegate.gate.journal import AnswerJournal
+from noisegate.gate.session import Session, in_natural_units
 from noisegate.gate.streams.state import PeriodSums, StreamState
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
+from noisegate.gate.transaction import (
+    Answering,
+    Integers,
+    Reservation,
+    SingleUse,
+    State,
+    Transaction,
+    Values,
+)
 from noisegate.ledger.ledger import Entry, Kind
 from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.continual_plan import ContinualRelease
 from noisegate.privacy.events import TOEPLITZ
 from noisegate.privacy.grid import RECORD_LIMIT
-from noisegate.privacy.plan import PlannedRelease, PricedPlan
+from noisegate.privacy.plan import NoisySum, Plan
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import PERIOD_PREFIX, Stream
+from noisegate.queries.feature_map import FeatureMap
 from noisegate.sources.tables.tables import Source
 
 DECISIONS_KEY = "fixed"
@@ -50,7 +62,7 @@ _MAX_SHOWN_NUMBERS = 2000
 _MAX_RECORDS = RECORD_LIMIT // 4
 
 
-class StreamReservation(Reservation):
+class StreamReservation(SingleUse):
     """The one reservation in the ledger that pays for all periods of a stream.
 
     It is reserved before the first period, and committed with the last one.
@@ -70,7 +82,7 @@ class StreamReservation(Reservation):
         *,
         is_last_period: bool,
     ) -> None:
-        super().__init__(reservation.ledger, reservation.dataset or None)
+        self._reservation = reservation
         self._state = state
         self._period_count = period_count
         self._is_last_period = is_last_period
@@ -78,7 +90,12 @@ class StreamReservation(Reservation):
         # began; empty if this period has reserved.
         self._recorded_kinds: set[Kind] = set()
 
-    def reserve(self, plan: PricedPlan, method: str) -> None:
+    @property
+    def ledger_reference(self) -> Mapping[str, str] | None:
+        """Data set and id of the reservation, for the certificate; None without one."""
+        return self._reservation.ledger_reference
+
+    def reserve(self, plan: Plan, method: str) -> None:
         """Reserves the cost of all periods, or goes on with an earlier reservation.
 
         The folder of the stream remembers the reservation. Its entries in the ledger
@@ -103,19 +120,24 @@ class StreamReservation(Reservation):
             BudgetRefusedError: if the ledger refuses.
             OptionError: if the reservation is of another plan.
         """
+        reservation = self._reservation
+        ledger = reservation.ledger
         reservation_id = self._state.ledger_entry.get("reservation")
         entries: list[Entry] = []
-        if self.ledger and reservation_id:
-            entries = self._entries(self.ledger, reservation_id)
+        if ledger and reservation_id:
+            entries = reservation.entries(ledger, reservation_id)
         recorded_kinds = {entry.kind for entry in entries}
 
         if not recorded_kinds or Kind.VOID in recorded_kinds:
             self._recorded_kinds = set()
-            super().reserve(plan, f"{method}, {self._period_count} periods")
-            if self.ledger is not None:
-                path = None if self.ledger.path is None else str(self.ledger.path)
+            reservation.reserve(plan, f"{method}, {self._period_count} periods")
+            if ledger is not None:
+                path = None if ledger.path is None else str(ledger.path)
+                reference = reservation.ledger_reference or {}
                 self._state.write_ledger_entry(
-                    reservation=self._id, dataset=self.dataset, ledger=path
+                    reservation=reference.get("reservation"),
+                    dataset=reservation.dataset,
+                    ledger=path,
                 )
             return
         if entries[0].events != tuple(plan.events):
@@ -123,9 +145,34 @@ class StreamReservation(Reservation):
                 f"stream: the reservation {reservation_id} in the ledger is of another "
                 "plan."
             )
+        assert reservation_id is not None
         self._recorded_kinds = recorded_kinds
-        self._id = reservation_id
-        self._resumed_id = reservation_id
+        reservation.continue_with(reservation_id)
+
+    def take_up(
+        self,
+        reservation_id: str | None,
+        plan: Plan,
+        method: str,
+        journal: AnswerJournal,
+    ) -> None:
+        """Refuses: a stream goes on by its folder, which has its answers.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError("stream: it goes on by its folder, and has no journal.")
+
+    def choose_id(self) -> str | None:
+        """Chooses the id of the reservation; see `Reservation.choose_id`."""
+        return self._reservation.choose_id()
+
+    def void(self, error: BaseException) -> bool:
+        """Gives back the cost of a stream that drew no noise; see `Reservation.void`.
+
+        A period that goes on with the reservation of earlier ones gives nothing back.
+        """
+        return self._reservation.void(error)
 
     def confirm(self) -> None:
         """Makes the reservation final in the ledger, just before noise is drawn.
@@ -134,7 +181,7 @@ class StreamReservation(Reservation):
         nothing is confirmed.
         """
         if Kind.COMMIT not in self._recorded_kinds:
-            super().confirm()
+            self._reservation.confirm()
 
     def commit(self, certificate: Certificate) -> None:
         """Closes the reservation with the last period of the stream.
@@ -146,7 +193,7 @@ class StreamReservation(Reservation):
             certificate: The certificate of the release of this period.
         """
         if self._is_last_period and Kind.COMMIT not in self._recorded_kinds:
-            super().commit(certificate)
+            self._reservation.commit(certificate)
 
 
 @dataclass(frozen=True)
@@ -165,6 +212,12 @@ class _PeriodEngine(Engine):
     state: StreamState
     period: int
     withdrawn_source: Source[Any] | None
+
+    @contextmanager
+    def opened(self) -> Iterator[_PeriodEngine]:
+        """Opens the engine that sums the records of each source."""
+        with self.records_engine.opened() as opened_engine:
+            yield replace(self, records_engine=opened_engine)
 
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
@@ -207,11 +260,11 @@ class _PeriodEngine(Engine):
         return totals
 
 
-class StreamSession(SumSession):
+class StreamSession(Answering):
     """Answers the queries of one period with totals of the stream so far.
 
-    If the run is interrupted and the period answered again, each query has the same
-    answer as before, without further noise.
+    Use it in a ``with`` block. If the run is interrupted and the period answered again,
+    each query has the same answer as before, without further noise.
 
     Args:
         gate_session: A session that `Gate.open` returned and that has answered nothing.
@@ -224,48 +277,117 @@ class StreamSession(SumSession):
 
     def __init__(
         self,
-        gate_session: SumSession,
+        gate_session: Session,
         state: StreamState,
         progress: Stream,
         withdrawn_source: Source[Any] | None,
     ) -> None:
         access = gate_session.hand_over()
-        is_last_period = progress.period == progress.periods
-        reservation = StreamReservation(
-            access.reservation, state, progress.periods, is_last_period=is_last_period
-        )
-        # Without a ledger, a stream counts as one run: that of its first period.
-        unbooked_run = access.unbooked_run if progress.period == 1 else None
-        super().__init__(
-            replace(access, reservation=reservation, unbooked_run=unbooked_run)
-        )
+        assert isinstance(access.reservation, Reservation)
         self._state = state
         self._period = progress.period
-        self._window = progress.window
-        self._is_last_period = is_last_period
-        self._withdrawn_source = withdrawn_source
+        self._is_last_period = progress.period == progress.periods
+        reservation = StreamReservation(
+            access.reservation,
+            state,
+            progress.periods,
+            is_last_period=self._is_last_period,
+        )
+        assert access.engine is not None
+        engine = _PeriodEngine(access.engine, state, progress.period, withdrawn_source)
+        # Without a ledger, a stream counts as one run: that of its first period.
+        unbooked_run = access.unbooked_run if progress.period == 1 else None
+        transaction = Transaction(
+            replace(
+                access,
+                reservation=reservation,
+                engine=engine,
+                unbooked_run=unbooked_run,
+                # The folder of the stream has the answers.
+                journal=None,
+            )
+        )
+        super().__init__(transaction)
+        self._session = Session(
+            transaction,
+            answers=StreamTotals(state, progress.period, progress.window),
+        )
         # A period may have no records, and may withdraw none.
         access.source.allow_no_records()
         if withdrawn_source is not None:
             withdrawn_source.allow_no_records()
 
-    def _started_engine(self) -> Engine:
-        """Returns the engine, which also subtracts withdrawn records from the sums."""
-        return _PeriodEngine(
-            super()._started_engine(), self._state, self._period, self._withdrawn_source
-        )
+    def ask(self, maps: Mapping[str, FeatureMap]) -> dict[str, Values]:
+        """Answers some of the plan's queries in one round; see `Session.ask`."""
+        return self._session.ask(maps)
 
-    def _check_record_count(self, record_count: int, link: str | None = None) -> None:
-        """Checks the number of records of a pass; a period may have none.
+    def release_period(self, decisions: Mapping[str, Any]) -> Release:
+        """Releases the totals of this period, and erases noise that is needed no more.
+
+        The noise of a period is kept on disk as long as later periods take part of it
+        back. If the process dies before the erasing is complete, nothing is lost: the
+        period can be answered again, with the same release, and the next period erases
+        first. A second call on the same session is refused.
 
         Args:
-            record_count: How many records the pass has read; private.
-            link: Of linked tables, the link whose rows were read.
-        """
-        # A link may have no rows, and so may a period. So a period passes for a link.
-        super()._check_record_count(record_count, link or "period")
+            decisions: What the first period decided for all periods, such as the bins
+                of columns, by name; JSON can express it. The certificate lists it as
+                public, and later periods read it there.
 
-    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
+        Returns:
+            The totals with their certificate, and for each small query an array
+            (dim · columns, periods) of noisy sums by period.
+
+        Raises:
+            OptionError: if a query is not answered, the release was handed out before,
+                or the folder of the stream cannot be written.
+        """
+        if decisions:
+            # In the form that they have when a certificate is read: tuples become
+            # lists.
+            fixed = json.loads(json.dumps(decisions))
+            self._transaction.add_public_facts({DECISIONS_KEY: fixed})
+        release = self._session.release()
+        # Only now: if the release failed, the period could still be answered again.
+        if self._is_last_period:
+            self._state.erase_all_secrets()
+            return release
+        # All queries of a stream have the same horizon. The next period takes back the
+        # noise of the `band` - 1 periods before it, this one and band - 2 more. For
+        # example, with a band of 4, period 8 takes back that of 7, 6 and 5, so after
+        # period 7 that of 1 to 4 is erased.
+        horizon = self.plan.releases[0].horizon
+        assert horizon is not None
+        self._state.erase_secrets_until(self._period + 1 - horizon.band)
+        return release
+
+
+class StreamTotals:
+    """Answers with the total of the stream after a period; see `Answers`.
+
+    Args:
+        state: The folder of the stream, opened for its plan.
+        period: The period, from 1.
+        window: How many of the last periods a total is over; None for all so far.
+    """
+
+    may_be_empty = True
+
+    def __init__(self, state: StreamState, period: int, window: int | None) -> None:
+        self._state = state
+        self._period = period
+        self._window = window
+
+    def check_record_count(self, record_count: int, source_name: str) -> None:
+        """Allows any number of records; `_PeriodEngine` has checked it."""
+
+    def noise_std(self, release: NoisySum) -> float:
+        """Returns the standard deviation of the noise on a total, in its units."""
+        return release.noise_std_natural
+
+    def answer(
+        self, transaction: Transaction, sums: Integers, release: NoisySum
+    ) -> Values:
         """Returns the noisy total of the stream, and draws this period's noise once.
 
         The noisy sums of the period are the exact sums, less part of the noise of
@@ -281,6 +403,7 @@ class StreamSession(SumSession):
         `test_every_release_is_the_exact_total_with_the_stated_noise` notice.
 
         Args:
+            transaction: Pays for the noise, and draws it.
             sums: Exact sums of the period in grid units, (columns, dim); private.
             release: The planned query, with its noise and its weights.
 
@@ -288,13 +411,13 @@ class StreamSession(SumSession):
             The noisy total over all periods so far, or over the window of the last
             ones, (dim, columns), in the units of the vectors.
         """
-        assert isinstance(release, ContinualRelease)
+        assert release.horizon is not None
         name = release.query.name
         if self._state.read_answer(self._period, name) is None:
             weights = release.horizon.weights
             earlier_noise = self._earlier_noise(name, len(weights) - 1)
             corrected_sums = sums - noise_to_take_back(weights, earlier_noise)
-            noisy_sums = self._add_noise(corrected_sums, release.event)
+            noisy_sums = transaction.add_noise(corrected_sums, release.event)
             answer = PeriodSums(
                 noisy=noisy_sums,
                 # All noise in the noisy sums, as later periods take part of all of it
@@ -303,9 +426,9 @@ class StreamSession(SumSession):
                 seal=self._state.seal_of(name, sums),
             )
             self._state.write_answer(self._period, name, answer)
-        elif self.state is State.RESERVED:
+        elif transaction.state is State.RESERVED:
             # Confirmed as if noise were drawn: what leaves has noise.
-            self._confirm()
+            transaction.confirm()
 
         # Read from disk in either case, so that a repeated answer is the same.
         if self._window is None:
@@ -313,7 +436,7 @@ class StreamSession(SumSession):
         else:
             first_period = max(self._period - self._window + 1, 1)
         total = self._state.sum_answers(name, first_period, self._period)
-        return _in_natural_units(total, release)
+        return in_natural_units(total, release)
 
     def _earlier_noise(self, name: str, max_periods: int) -> Iterator[Integers]:
         """Yields the noise in the sums of earlier periods, the latest period first.
@@ -339,64 +462,29 @@ class StreamSession(SumSession):
                 )
             yield answer.noise
 
-    def release_period(self, decisions: Mapping[str, Any]) -> Release:
-        """Releases the totals of this period, and erases noise that is needed no more.
-
-        The noise of a period is kept on disk as long as later periods take part of it
-        back. If the process dies before the erasing is complete, nothing is lost: the
-        period can be answered again, with the same release, and the next period erases
-        first. A second call on the same session is refused.
+    def released(
+        self, plan: Plan, values: dict[str, Values], noise_std: dict[str, float]
+    ) -> tuple[dict[str, Values], dict[str, float]]:
+        """Returns the totals, and for small queries also the sums of each period.
 
         Args:
-            decisions: What the first period decided for all periods, such as the bins
-                of columns, by name; JSON can express it. The certificate lists it as
-                public, and later periods read it there.
-
-        Returns:
-            The totals with their certificate.
-
-        Raises:
-            OptionError: if a query is not answered, the release was handed out before,
-                or the folder of the stream cannot be written.
-        """
-        if decisions:
-            # In the form that they have when a certificate is read: tuples become
-            # lists.
-            self._add_public_facts({DECISIONS_KEY: json.loads(json.dumps(decisions))})
-        release = self.release()
-        # Only now: if the release failed, the period could still be answered again.
-        if self._is_last_period:
-            self._state.erase_all_secrets()
-            return release
-        # All queries of a stream have the same horizon. The next period takes back the
-        # noise of the `band` - 1 periods before it, this one and band - 2 more. For
-        # example, with a band of 4, period 8 takes back that of 7, 6 and 5, so after
-        # period 7 that of 1 to 4 is erased.
-        horizon = self.plan.releases[0].horizon
-        self._state.erase_secrets_until(self._period + 1 - horizon.band)
-        return release
-
-    def _release(
-        self, values: Mapping[str, Values], noise_std: Mapping[str, float]
-    ) -> Release:
-        """Releases the totals, and for small queries also the sums of each period.
-
-        Args:
+            plan: The plan of the stream.
             values: Noisy totals by query, (dim, columns), in the units of the vectors.
             noise_std: Standard deviation of the noise in each total, in the same units.
 
         Returns:
             The totals, and for each small query an array (dim · columns, periods) of
-            noisy sums by period, with their certificate.
+            noisy sums by period; with the noise in them.
         """
         all_values = dict(values)
         all_stds = dict(noise_std)
-        for release in self.plan.releases:
+        for release in plan.releases:
             name = release.query.name
             if values[name].size > _MAX_SHOWN_NUMBERS:
                 continue
+            assert release.horizon is not None
             period_sums = [
-                _in_natural_units(
+                in_natural_units(
                     self._state.sum_answers(name, period, period), release
                 ).reshape(-1)
                 for period in range(1, self._period + 1)
@@ -414,7 +502,7 @@ class StreamSession(SumSession):
             )
             fresh_std = release.noise_std / release.query.grid.scale
             all_stds[PERIOD_PREFIX + name] = fresh_std * std_factor
-        return super()._release(all_values, all_stds)
+        return all_values, all_stds
 
 
 def noise_to_take_back(
@@ -449,16 +537,3 @@ def noise_to_take_back(
     # `test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise`
     # checks.
     return np.asarray((total + TOEPLITZ // 2) // TOEPLITZ)
-
-
-def _in_natural_units(sums: Integers, release: PlannedRelease) -> Values:
-    """Converts sums in grid units, (columns, dim), to those of the vectors, transposed.
-
-    Args:
-        sums: Noisy sums, (columns, dim).
-        release: The planned query, with its grid.
-
-    Returns:
-        The sums in the units of the vectors, (dim, columns).
-    """
-    return np.ascontiguousarray(release.query.grid.restore(sums).T)
