@@ -26,7 +26,7 @@ from noisegate.gate import journal as journals
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
-from noisegate.ledger.tables import Transaction
+from noisegate.ledger.tables import TableTransaction
 from noisegate.models import folder as models
 from noisegate.privacy import noise
 from noisegate.privacy.release import Release
@@ -609,7 +609,7 @@ def no_room_for_answers(journal, line):
 WRITES = [
     pytest.param((Run, "write"), full, "unspent", id="what is asked"),
     pytest.param((journals, "_write_all"), full, "unspent", id="lines of the journal"),
-    pytest.param((Transaction, "append"), full_database, "unspent", id="ledger"),
+    pytest.param((TableTransaction, "append"), full_database, "unspent", id="ledger"),
     pytest.param((AnswerJournal, "_append"), full, "unspent", id="begun queries"),
     pytest.param(
         (AnswerJournal, "_append"), no_room_for_answers, "whole", id="answers"

@@ -1,5 +1,6 @@
 """How results show themselves: lines in a terminal, small tables in a notebook. No script, and nothing is fetched."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -66,12 +67,12 @@ class ResultCard:
     __repr__, _repr_html_ = text, html
 
 
-class Shown:
+class Shown(ABC):
     """A base of results that show themselves as a card, in a terminal and in a notebook."""
 
+    @abstractmethod
     def card(self) -> ResultCard:
         """What it says of itself."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return self.card().text()

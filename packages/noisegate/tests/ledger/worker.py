@@ -76,13 +76,13 @@ def killed_inside(ledger, events):
     """Is killed inside the transaction, after the row was written and before the transaction ends."""
     from noisegate.ledger import tables as ledger_tables
 
-    append = ledger_tables.Transaction.append
+    append = ledger_tables.TableTransaction.append
 
     def last_act(self, row):
         append(self, row)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    ledger_tables.Transaction.append = last_act
+    ledger_tables.TableTransaction.append = last_act
     ledger.reserve("race", events, adjacency="add-remove", purpose="killed inside")
 
 

@@ -71,7 +71,7 @@ class Both(Engine):
             Engine.hold(self, source, task, None),
             self.run.hold(source, task, progress),
         )
-        assert here.records == there.records == ROWS
+        assert here.record_count == there.record_count == ROWS
 
         def total(step, parameters):
             found = there.total(step, parameters)
@@ -79,7 +79,7 @@ class Both(Engine):
             self.workers.append({process.pid for process in workers()})
             return found
 
-        return SimpleNamespace(records=ROWS, total=total)
+        return SimpleNamespace(record_count=ROWS, total=total)
 
     def sum(self, source, tasks, progress):
         here, there = (

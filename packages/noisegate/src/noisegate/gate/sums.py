@@ -18,6 +18,7 @@ How to read it: `SumTask` is the sum of one query, `add_records` adds a batch, a
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -407,6 +408,7 @@ class Engine(Protocol):
         """
         return nullcontext(self)
 
+    @abstractmethod
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
     ) -> Totals:
@@ -420,7 +422,6 @@ class Engine(Protocol):
         Returns:
             The exact totals; private.
         """
-        ...
 
     def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Any:
         """Reads all records of a source into memory, for the steps of a session.

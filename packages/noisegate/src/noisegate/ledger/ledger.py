@@ -31,7 +31,7 @@ from noisegate.ledger.dataset_names import mixed_scripts, text_option
 from noisegate.ledger.hash_chain import next_row, verify_chain
 from noisegate.ledger.location import SQLiteFile, locate
 from noisegate.ledger.rewind import RewoundError, check_seen
-from noisegate.ledger.tables import Store, Transaction
+from noisegate.ledger.tables import Store, TableTransaction
 from noisegate.privacy.events import Adjacency, Event, event_to_json
 
 __all__ = ["Account", "Cap", "Entry", "Kind", "Ledger", "Stage"]
@@ -343,7 +343,7 @@ class Ledger:
             with self._store.write() as transaction:
                 return self._verified_book(transaction)
 
-    def _verified_book(self, transaction: Transaction) -> Book:
+    def _verified_book(self, transaction: TableTransaction) -> Book:
         """Reads the accounts from rows that are verified.
 
         Raises:
@@ -432,7 +432,7 @@ class Ledger:
 
 
 def _append(
-    transaction: Transaction,
+    transaction: TableTransaction,
     *,
     kind: Kind,
     dataset: str,

@@ -24,6 +24,7 @@ import hashlib
 import json
 import re
 import tomllib
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import chain, repeat
@@ -193,21 +194,21 @@ class StoredSchema(Shown):
             raise SchemaError(f"{origin}: {error}") from None
 
     @classmethod
+    @abstractmethod
     def from_form(cls, form: Mapping[str, Any]) -> Self:
         """Creates the schema whose form a file holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def usable(self) -> Self:
         """Checks what is asked of a schema for new records, and returns it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dumps(self) -> str:
         """Returns the schema as TOML text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Returns the schema as JSON values."""
-        raise NotImplementedError
 
     def to_toml(self, path: str | Path) -> None:
         """Writes the schema to a TOML file.
