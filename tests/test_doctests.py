@@ -46,7 +46,7 @@ EXTENSION_POINTS = {
     "noisegate.privacy.events": "Sampler Gaussian Sampled Batched "
     "Thresholded ZeroConcentrated",
     "noisegate.privacy.shard_plan": "BatchQuery",
-    "noisegate.privacy.gradient_plan": "GradientQuery",
+    "noisegate.privacy.gradient_plan": "GradientQuery plan_steps",
     "noisegate.privacy.grid": "GridBound Grid",
     "noisegate.privacy.plan": "Query Plan plan_sums",
     "noisegate.records": "Rows Images",

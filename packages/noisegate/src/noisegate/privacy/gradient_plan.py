@@ -415,6 +415,20 @@ def plan_steps(budget: Budget, query: StepQuery) -> Plan:
         OptionError: if a unit of `budget` may have several records, for which no bound
             is proved on samples.
         CalibrationError: if no noise can give the guarantee.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
+        >>> steps = GradientQuery(
+        ...     name="network",
+        ...     steps=100,
+        ...     sampling_probability=0.125,
+        ...     clip_norm=1.0,
+        ...     parameters={"weight": (3, 2)},
+        ... )
+        >>> (event,) = plan_steps(Budget(epsilon=1.0), steps).events
+        >>> event.steps, event.rate
+        (100, 0.125)
     """
     if budget.contributions is not None and budget.contributions > 1:
         raise OptionError(
