@@ -136,7 +136,7 @@ def checks(device: str) -> dict[str, Any]:
         sampling_probability=0.5,
         clip_norm=1.0,
         parameters={"w": (here.shape[1],)},
-    ).units
+    ).sensitivity
     longest = max(sum(int(value) ** 2 for value in row) for row in there)
     apart = float(np.abs(here - there).max() / units)
     same, alone = bool(np.array_equal(*exact)), bool(np.array_equal(there, turned))
