@@ -348,7 +348,7 @@ noise-for-all-shares: The shares of all silos make up the noise, those of silos 
     rewrite keys.SecureSum: len(self.keys) - self.colluding => len(self.keys)
 a-unit-in-all-silos-moves-once: A unit with records in all silos pays as if it had them in one.
     by test_a_unit_in_all_silos_moves_the_sum_once_for_each
-    rewrite silos._with_scaled_sensitivity: factor * event.sensitivity => event.sensitivity
+    rewrite silos._with_scaled_sensitivity: factor * gaussian_of(event).sensitivity => gaussian_of(event).sensitivity
 marks-that-a-power-cut-takes-away: That masks were used is not written to disk before a share leaves.
     by test_marks_are_on_disk_before_anything_is_masked
     wrap atomic.sync_folders: lambda *_: None
