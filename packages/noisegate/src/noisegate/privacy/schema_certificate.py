@@ -183,6 +183,7 @@ def check_events(
         ModelError: if an event is missing, added, or of the wrong kind, or states a
             sensitivity below that of so many columns.
     """
+    # Numeric columns are looked at twice, in bins and in cells within them.
     column_counts = {"magnitudes": numeric, "cells": numeric, "levels": texts}
     expected_names = [name for name, count in column_counts.items() if count]
     names = [event.name for event in events]
@@ -193,22 +194,38 @@ def check_events(
         )
     for event in events:
         column_count = column_counts[event.name]
-        event_class = Thresholded if event.name == "levels" else Gaussian
-        min_sensitivity = discovery_sensitivity(column_count, adjacency)
-        # The threshold is calibrated for what a record adds to each of its levels.
-        covers_all_levels = not isinstance(event, Thresholded) or (
-            event.keys >= texts and event.weight == RECORD
-        )
-        if (
-            not isinstance(event, event_class)
-            or not covers_all_levels
-            or gaussian_of(event).sensitivity < min_sensitivity
-        ):
+        fault = _fault_of_event(event, column_count, adjacency)
+        if fault:
             raise ModelError(
                 f"the certificate's event {event.name!r} is not what {column_count} "
-                f"columns need under {adjacency.value}, a {event_class.__name__} of "
-                f"sensitivity {min_sensitivity} or more."
+                f"columns need under {adjacency.value}: {fault}."
             )
+
+
+def _fault_of_event(event: Event, columns: int, adjacency: Adjacency) -> str | None:
+    """Returns what is wrong with an event of a discovery; None if nothing is.
+
+    Args:
+        event: The event, named as those of a discovery are.
+        columns: How many columns it counts.
+        adjacency: What neighbours are.
+    """
+    if event.name == "levels":
+        if not isinstance(event, Thresholded):
+            return "it has no threshold"
+        # A record has one level in each column, and the threshold is calibrated for
+        # what it adds to the count of that level.
+        if event.keys < columns:
+            return f"it states {event.keys} levels of a record"
+        if event.weight != RECORD:
+            return f"it states weight={event.weight}, a record adds {RECORD}"
+    elif not isinstance(event, Gaussian):
+        return "it is no noisy sum over all records"
+    sensitivity = gaussian_of(event).sensitivity
+    min_sensitivity = discovery_sensitivity(columns, adjacency)
+    if sensitivity < min_sensitivity:
+        return f"it states a sensitivity of {sensitivity:g}, below {min_sensitivity}"
+    return None
 
 
 def discovery_sensitivity(columns: int, adjacency: Adjacency) -> int:
