@@ -17,7 +17,7 @@ from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate.gate.gate import Gate
 from noisegate.gate.sessions import marginals
-from noisegate.privacy.marginal_plan import plan_marginals
+from noisegate.privacy.marginal_plan import neighbour_distance, plan_marginals
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import Schema
 
@@ -175,7 +175,8 @@ def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(
         and len(first.measured) == len(second.measured) > 0
     )
     # Add-remove: one record is in one cell of each table. Replace-one: two, so that the norm is √2.
-    norm = math.sqrt(plan.distance)
+    distance = neighbour_distance(plan.budget)
+    norm = math.sqrt(distance)
     moved = []
     for name, values in one.values.items():
         assert np.array_equal(values, np.rint(values))  # no noise came in
@@ -191,9 +192,9 @@ def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(
     ]
     # AIM weighs the score of a table by what it has in common with the others: at most as much as with itself and both.
     (stated,) = first.stated["scores"]
-    assert stated == plan.distance * (4 if algorithm == "AIM" else 1) and max(
+    assert stated == distance * (4 if algorithm == "AIM" else 1) and max(
         apart
     ) <= stated * (1 + 1e-9)
-    assert first.stated["measured"] == {plan.distance}
+    assert first.stated["measured"] == {distance}
     # MST's score is the largest column of a table, which need not be the one that a record is in.
     assert algorithm == "MST" or max(apart) > 0
