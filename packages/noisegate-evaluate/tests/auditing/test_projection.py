@@ -278,7 +278,7 @@ def test_shards_that_overlap_are_found(monkeypatch):
         sizes = np.full(count, len(words), dtype=np.intp)
         return shards._Split(
             order=np.tile(every, count),
-            first=np.arange(count) * len(words),
+            starts=np.arange(count) * len(words),
             sizes=sizes,
         )
 

@@ -64,7 +64,13 @@ def run():
         )
     own = np.arange(STEPS)[:, None] % BATCHES == np.arange(CANARIES) % BATCHES
     images = sums.reshape(-1, IMAGES, CANARIES).sum(axis=1).max(axis=0)
-    return coins, sums.sum(axis=0), (sums * own).sum(axis=0), images, calibrated.event
+    return (
+        coins,
+        sums.sum(axis=0),
+        (sums * own).sum(axis=0),
+        images,
+        calibrated.events[0],
+    )
 
 
 def audit():
