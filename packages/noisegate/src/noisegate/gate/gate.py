@@ -585,13 +585,12 @@ def _asks_for(plan: Plan, kind: type[NoisySum | NoisyMarginals | StepQuery]) -> 
         for mechanism in plan.mechanisms
         if not isinstance(mechanism, NoisySum)
     ]
-    if kind is NoisyMarginals:
-        return isinstance(plan.mechanisms[0], NoisyMarginals) and len(others) == 1
-    return (
-        len(others) == 1
-        and isinstance(others[0], NoisySteps)
-        and isinstance(others[0].query, kind)
-    )
+    if len(others) != 1:
+        return False
+    (asked,) = others
+    if isinstance(asked, NoisySteps):
+        return isinstance(asked.query, kind)
+    return isinstance(asked, kind) and not plan.releases
 
 
 # The function that makes a plan, by what it asks for.

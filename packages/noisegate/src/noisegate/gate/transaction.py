@@ -196,26 +196,20 @@ class Booking(Protocol):
     """What pays for a run in the ledger: a `Reservation`, or that of a stream."""
 
     @property
-    def ledger_reference(self) -> Mapping[str, str] | None: ...  # noqa: D102
+    def ledger_reference(self) -> Mapping[str, str] | None:
+        """Data set and id of the reservation, for the certificate; None without one."""
 
-    def choose_id(self) -> str | None: ...  # noqa: D102
+    def reserve(self, plan: Plan, method: str, /) -> None:
+        """Reserves the whole cost of a plan; see `Reservation.reserve`."""
 
-    def take_up(  # noqa: D102
-        self,
-        reservation_id: str | None,
-        plan: Plan,
-        method: str,
-        journal: AnswerJournal,
-        /,
-    ) -> None: ...
+    def confirm(self) -> None:
+        """Makes the reservation final, just before noise is drawn."""
 
-    def reserve(self, plan: Plan, method: str, /) -> None: ...  # noqa: D102
+    def commit(self, certificate: Certificate, /) -> None:
+        """Closes the reservation, with the certificate of its release."""
 
-    def confirm(self) -> None: ...  # noqa: D102
-
-    def commit(self, certificate: Certificate, /) -> None: ...  # noqa: D102
-
-    def void(self, error: BaseException, /) -> bool: ...  # noqa: D102
+    def void(self, error: BaseException, /) -> bool:
+        """Gives back the cost of a run that drew no noise, if it can."""
 
 
 class BegunSteps(Protocol):
@@ -418,16 +412,18 @@ class Transaction(SingleUse):
             access.reservation.reserve(self.plan, access.method)
             return
 
+        reservation = access.reservation
+        assert isinstance(reservation, Reservation)  # a stream has no journal
         if not journal.exists:
             self._has_joined_journal = True
             # After a crash between these two lines, the journal names a reservation
             # that does not exist, and the next process reserves it.
-            journal.create(self.run_digest(), access.reservation.choose_id())
-            access.reservation.reserve(self.plan, access.method)
+            journal.create(self.run_digest(), reservation.choose_id())
+            reservation.reserve(self.plan, access.method)
             return
 
         reservation_id = journal.become_owner(self.run_digest())
-        access.reservation.take_up(reservation_id, self.plan, access.method, journal)
+        reservation.take_up(reservation_id, self.plan, access.method, journal)
         # Only now: if the reservation refuses to go on, the journal must stay.
         self._has_joined_journal = True
         if journal.begun_maps:

@@ -37,8 +37,6 @@ from noisegate.privacy.events import (
     MOST_PERIODS,
     TOEPLITZ,
     Adjacency,
-    Continual,
-    Gaussian,
 )
 from noisegate.privacy.plan import Budget, NoisySum, Plan, Query, with_noise
 
@@ -199,21 +197,6 @@ class Horizon:
         mu = 1 / effective_multiplier(once.event)
         in_a_period = with_noise(query, once.sampler, mu, math.ceil(sensitivity))
         return replace(in_a_period, horizon=self, period=period)
-
-    def event(self, query: Query, sums: Gaussian) -> Continual:
-        """Returns the event that the answers of all periods together are.
-
-        Args:
-            query: The query that every period answers.
-            sums: The noisy sum of one period, with the sensitivity of all together.
-        """
-        return Continual(
-            event=replace(sums, coordinates=sums.coordinates * self.periods),
-            periods=self.periods,
-            weights=self.weights,
-            record=float(query.grid.bound.units),
-            corrected=self.correction_factor(query),
-        )
 
     def noise_by_query(self, plan: Plan, period: int) -> dict[str, float]:
         """Returns the noise on each answer after a period, in the units of the answers.

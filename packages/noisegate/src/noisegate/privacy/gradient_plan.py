@@ -199,17 +199,17 @@ class StepQuery(Settings, ABC):
         return np.concatenate(columns)
 
     def unpack(
-        self, values: npt.NDArray[np.float64]
+        self, noisy: npt.NDArray[np.int64]
     ) -> dict[str, npt.NDArray[np.float32]]:
-        """Splits the numbers of a step into arrays of the planned shapes.
+        """Splits the noisy vector of a step into arrays of the planned shapes.
 
         Args:
-            values: The numbers, (count,).
+            noisy: The vector in grid units, (count,).
 
         Returns:
-            The arrays by name, float32.
+            The arrays by name, float32, in the units of what a step returns.
         """
-        return split_arrays(values, self.parameters)
+        return split_arrays(noisy.astype(np.float64) / self.scale, self.parameters)
 
 
 def _check_shapes(option: str, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -339,6 +339,10 @@ class Periods(Protocol):
     """What a sum knows of the periods of a stream (`continual_plan.Horizon`)."""
 
     @property
+    def periods(self) -> int:
+        """Largest number of periods."""
+
+    @property
     def weights(self) -> tuple[int, ...]:
         """The first column of the Toeplitz factor, in units of 1/256."""
 
@@ -349,8 +353,8 @@ class Periods(Protocol):
     def noise_factor(self, period: int, /) -> float:
         """Returns the noise of the release after a period, over fresh noise of one."""
 
-    def event(self, query: Query, sums: Gaussian, /) -> Continual:
-        """Returns the event that the answers of all periods together are."""
+    def correction_factor(self, query: Query, /) -> int:
+        """Returns the factor on the squared sensitivity that corrections cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,7 +391,14 @@ class NoisySum:
         )
         if self.horizon is None:
             return event
-        return self.horizon.event(self.query, event)
+        periods = self.horizon.periods
+        return Continual(
+            event=replace(event, coordinates=event.coordinates * periods),
+            periods=periods,
+            weights=self.horizon.weights,
+            record=float(self.query.grid.bound.units),
+            corrected=self.horizon.correction_factor(self.query),
+        )
 
     @property
     def coordinates(self) -> int:

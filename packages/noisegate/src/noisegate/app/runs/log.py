@@ -1,6 +1,6 @@
 """The file of `fit --log`: what a run did, and when.
 
-It is public, as the log ``noisegate`` of Python is::
+It tells what is public, as the log ``noisegate`` of Python does, and when it was::
 
     2026-03-01T09:30:00+01:00 A run begins.
     2026-03-01T09:30:00+01:00 Options: method='pairwise', epsilon=1.0, ...
@@ -28,8 +28,8 @@ _START_OF_LOG = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:")
 class RunLog:
     """The text file to which a run appends what it did, one line a stage with its time.
 
-    It may be handed on: nobody writes a count of records or a message of an error into
-    it.
+    Nobody writes a count of records or a message of an error into it. How long reading
+    took stands in it, and that grows with the number of records.
 
     Args:
         path: The file.

@@ -484,7 +484,8 @@ class _Execution:
             return
         steps_begun = folder.steps_begun
         text = (
-            f"Stopped after {steps_begun} of {steps_of(plan).query.steps} steps, which cost "
+            f"Stopped after {steps_begun} of {steps_of(plan).event.steps} steps, which "
+            "cost "
             f"epsilon = {cost.after(steps_begun):.3g}. The whole "
             f"{plan.budget.epsilon:g} stays spent; the other steps cost nothing more, "
             "but read the records again:"

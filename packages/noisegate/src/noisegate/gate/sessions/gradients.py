@@ -186,7 +186,7 @@ class GradientVectors:
         """
         import torch
 
-        arrays = self.query.unpack(noisy.astype(np.float64) / self.query.scale)
+        arrays = self.query.unpack(noisy)
         return {
             name: torch.from_numpy(array).to(self._device)
             for name, array in arrays.items()

@@ -309,7 +309,7 @@ class ShardVectors:
         Args:
             noisy: The vector in grid units, (count,).
         """
-        return self.query.unpack(noisy.astype(np.float64) / self.query.scale)
+        return self.query.unpack(noisy)
 
     def _asked_shards(self) -> npt.NDArray[np.intp]:
         """Draws which shards are asked for a vector in a step.
@@ -761,7 +761,7 @@ class BatchVectors:
         Args:
             noisy: The vector in grid units, (count,).
         """
-        return self.query.unpack(noisy.astype(np.float64) / self.query.scale)
+        return self.query.unpack(noisy)
 
     def _sample(
         self, samples: PoissonSamples, record_count: int, number: int

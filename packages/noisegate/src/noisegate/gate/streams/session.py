@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.session import Session, in_natural_units
 from noisegate.gate.streams.state import PeriodSums, StreamState
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
@@ -148,24 +147,6 @@ class StreamReservation(SingleUse):
         assert reservation_id is not None
         self._recorded_kinds = recorded_kinds
         reservation.continue_with(reservation_id)
-
-    def take_up(
-        self,
-        reservation_id: str | None,
-        plan: Plan,
-        method: str,
-        journal: AnswerJournal,
-    ) -> None:
-        """Refuses: a stream goes on by its folder, which has its answers.
-
-        Raises:
-            OptionError: always.
-        """
-        raise OptionError("stream: it goes on by its folder, and has no journal.")
-
-    def choose_id(self) -> str | None:
-        """Chooses the id of the reservation; see `Reservation.choose_id`."""
-        return self._reservation.choose_id()
 
     def void(self, error: BaseException) -> bool:
         """Gives back the cost of a stream that drew no noise; see `Reservation.void`.
