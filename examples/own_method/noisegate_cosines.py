@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate import Release, Schema
+from noisegate.methods.abilities import ClosedForm
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import register
 from noisegate.models.mixture import Mixture
@@ -94,7 +95,7 @@ class Cosines:
 
 @register("cosines")
 @settings
-class CosineSeries(MeanEmbeddingMethod):
+class CosineSeries(ClosedForm, MeanEmbeddingMethod):
     """Settings of the cosine series; none of them depends on private data."""
 
     needs_torch: ClassVar[bool] = False
@@ -116,12 +117,11 @@ class CosineSeries(MeanEmbeddingMethod):
             queries["levels"] = Embedding(_levels(layout), self.levels_share)
         return queries
 
-    def model(self, release: Release, fitting: Any) -> Mixture:
+    def model(self, release: Release) -> Mixture:
         """Estimates the distribution of every column in every class.
 
         Args:
             release: The noisy sums of each query, (dim, classes), as `embeddings` asked for them.
-            fitting: Not used: nothing is trained.
 
         Returns:
             A mixture with one component for each class, or one in all without a label.

@@ -10,6 +10,7 @@ from tests.golden.names import without_noise
 import noisegate
 from noisegate import Budget, Gate, Release
 from noisegate.gate.execution import made_up_records
+from noisegate.methods.abilities import ClosedForm
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.gradient import STATE_FILE, GradientMethod
 from noisegate.methods.registry import METHODS, make_for, method_of
@@ -51,7 +52,7 @@ SCHEMA = Schema((Boolean(name="ill"),))
 
 
 @settings
-class Counting(MeanEmbeddingMethod):
+class Counting(ClosedForm, MeanEmbeddingMethod):
     """Counts the records."""
 
     name = "counting"
@@ -59,7 +60,7 @@ class Counting(MeanEmbeddingMethod):
     def embeddings(self, schema):
         return {"counts": Embedding(Counts(), 1.0)}
 
-    def synthesizer(self, release, fitting):
+    def model(self, release):
         raise NotImplementedError
 
 

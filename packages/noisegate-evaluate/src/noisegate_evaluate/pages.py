@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,10 +12,15 @@ import numpy as np
 
 from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import public_total
+from noisegate.answers.reading import (
+    ReleaseReader,
+    public_total,
+    stated_measurements,
+)
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
 from noisegate.ledger.dataset_names import text_option
+from noisegate.methods.abilities import BoundsErrors
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
 from noisegate.models.linked.model import LinkedModel
@@ -274,11 +280,14 @@ class _Found:
         except UserError:
             # Of a package that is not installed, or with settings of an earlier version.
             return cls(model=model, method=None, released=nothing, held_out=nothing)
+        held_out = nothing
+        if isinstance(method, ReleaseReader):
+            held_out = method.held_out_measurements(release)
         return cls(
             model=model,
             method=method,
-            released=method.measurements(release),
-            held_out=method.held_out_measurements(release),
+            released=stated_measurements(method, release),
+            held_out=held_out,
         )
 
     def page(self, **heading: str) -> str:
@@ -300,11 +309,10 @@ class _Found:
             "bounds": self._bounds(),
         }
         told["rules"] = rules
-        told["changed"] = (
-            []
-            if self.method is None
-            else changes(model.release, self.method.measurements)
-        )
+        told["changed"] = []
+        if self.method is not None:
+            read_measurements = partial(stated_measurements, self.method)
+            told["changed"] = changes(model.release, read_measurements)
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
     def _held_out_tables(self, drawn: EncodedTable | None) -> list[MeasuredTable]:
@@ -321,16 +329,17 @@ class _Found:
         from noisegate_evaluate.reporting.released import divisor, released_total
 
         certificate = self.model.release.certificate
-        if self.method is None or released_total(self.released) is None:
+        method = self.method
+        if method is None or not isinstance(method, BoundsErrors):
+            return []
+        if released_total(self.released) is None:
             return []
         of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
         budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
         records = round(divisor(self.released))
         return [
             bound.text()
-            for bound in self.method.error_bounds(
-                self.model.release.schema, budget, records
-            )
+            for bound in method.error_bounds(self.model.release.schema, budget, records)
         ]
 
     def measured(

@@ -9,7 +9,7 @@ from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
 from noisegate.answers.verdict import WORDS
-from noisegate.methods.forecast import verdict_of_fit, verdict_of_plan
+from noisegate.methods.forecast import verdict_of_plan
 from noisegate.models.tables.mixture_fit import FAR
 
 NUMBERS = [continuous(f"x{place}") for place in range(8)]
@@ -144,7 +144,7 @@ def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, run, tmp_path
     assert (
         read.verdict == fitted.verdict and read.summary.discrepancy == run.discrepancy
     )
-    assert verdict_of_fit(Pairwise(**QUICK), read.release, run) == fitted.verdict
+    assert Pairwise(**QUICK).synthesizer(read.release, run).verdict == fitted.verdict
 
 
 def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
@@ -158,7 +158,7 @@ def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted, run):
         fitted.release, values={**fitted.release.values, "counts": np.array([1e7, 1e7])}
     )
     near, far = (
-        verdict_of_fit(Pairwise(**QUICK), rich, Ended(run, FAR + off))
+        Pairwise(**QUICK).synthesizer(rich, Ended(run, FAR + off)).verdict
         for off in (0.0, 0.1)
     )
     assert (near.word, far.word) == (
@@ -173,14 +173,14 @@ def test_classes_that_drown_are_named(fitted, run):
         fitted.release,
         values={**fitted.release.values, "counts": np.array([2_000.0, 1.0])},
     )
-    verdict = verdict_of_fit(Pairwise(**QUICK), some, run)
+    verdict = Pairwise(**QUICK).synthesizer(some, run).verdict
     assert verdict.figures["drowned_classes"] == ["True"]
     assert "True of 'ill' cannot be distinguished from noise" in str(verdict)
     none = replace(
         fitted.release,
         values={**fitted.release.values, "counts": np.zeros_like(counts)},
     )
-    assert verdict_of_fit(Pairwise(**QUICK), none, run).word == "noise"
+    assert Pairwise(**QUICK).synthesizer(none, run).verdict.word == "noise"
 
 
 def test_methods_without_a_forecast_still_say_what_drowns():

@@ -17,7 +17,9 @@ import numpy as np
 
 from noisegate.answers.verdict import Verdict
 from noisegate.errors import OptionError
+from noisegate.methods.abilities import ChosenByAuto
 from noisegate.methods.embedding import COUNTS, Embedding
+from noisegate.methods.fitted import ended_far, fitted_synthesizer
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -99,7 +101,7 @@ _MISSED = 0.1
 
 @register("joint")
 @settings
-class JointEmbedding(NetworkMethod, MatchedMethod):
+class JointEmbedding(NetworkMethod, MatchedMethod, ChosenByAuto):
     """The default for images: mean embeddings of pixels, orientations, wavelets and strokes.
 
     Examples:
@@ -318,21 +320,15 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         )
         return image_verdict(noise, schema.layout.classes, records, "plan")
 
-    def is_far(self, fitting: Any) -> bool:
-        """Returns whether a fit misses more of its release than noise hides and poses alone miss; see `Method`."""
-        from noisegate_images.training.moment_matching import missed_part
-
-        return (
-            super().is_far(fitting)
-            and missed_part(fitting.target, fitting.discrepancy) > _MISSED
-        )
-
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer, which makes images again that fit other classes' released means better."""
-        made, maps, target = (
-            super().synthesizer(release, fitting),
-            self.image_maps(),
-            fitting.target,
+        maps = self.image_maps()
+        target = fitting.target
+        made = fitted_synthesizer(
+            release,
+            fitting,
+            self.model(release, fitting),
+            is_far=_misses_too_much(fitting),
         )
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
@@ -362,3 +358,15 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         from noisegate_images.networks.named import load_network
 
         return load_network("strokes", None, self.strokes_sha256)
+
+
+def _misses_too_much(fitting: Any) -> bool:
+    """Returns whether a fit misses more of its release than noise hides.
+
+    What random poses alone miss is allowed for.
+    """
+    from noisegate_images.training.moment_matching import missed_part
+
+    if not ended_far(fitting.discrepancy):
+        return False
+    return missed_part(fitting.target, fitting.discrepancy) > _MISSED

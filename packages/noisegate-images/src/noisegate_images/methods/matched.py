@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
 from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
+from noisegate.methods.fitted import fitted_synthesizer
 from noisegate.methods.method import Method
 from noisegate.models.checkpoint import Fit
 from noisegate.privacy.release import Release
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from noisegate.models.record_model import RecordModel
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate_images.models.generator import Generator as Network
     from noisegate_images.networks.decoder import LoadedDecoder
     from noisegate_images.networks.named import FrozenNetwork
@@ -198,6 +200,10 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the generator, averaged over steps, with the released shares of the labels."""
         generator: Network = fitting.average.cpu().eval()
         return generator.record_model(fitting.target.weights, release.schema.layout)
+
+    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
+        """Returns the synthesizer of the generator that a fit has reached."""
+        return fitted_synthesizer(release, fitting, self.model(release, fitting))
 
 
 @settings

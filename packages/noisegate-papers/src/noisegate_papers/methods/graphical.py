@@ -30,9 +30,11 @@ from noisegate.answers.design import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, 
 from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.reading import public_total
+from noisegate.answers.reading import ReleaseReader, public_total
 from noisegate.answers.rounds import AnswersSoFar
 from noisegate.answers.rounds import Rounds as DesignRounds
+from noisegate.methods.abilities import ClosedForm
+from noisegate.methods.fitted import fitted_synthesizer
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
@@ -61,6 +63,7 @@ from noisegate_papers.training.graphical import (
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
+    from noisegate.models.synthesizer import Synthesizer
 
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
@@ -71,7 +74,7 @@ Rounds = Annotated[
 
 
 @settings
-class Marginals(Method):
+class Marginals(Method, ReleaseReader):
     """What AIM and MST have in common; none of the settings depends on private data."""
 
     seeded_fit = True
@@ -177,6 +180,15 @@ class Marginals(Method):
             domain, tuple(tables), known_total=public_total(release.certificate)
         )
 
+    def held_out_measurements(self, release: Release) -> Measurements:
+        """Returns no tables: all that are measured are fitted."""
+        domain = domain_of(release.schema.layout, self.cells(release.schema.layout))
+        return Measurements(domain, ())
+
+    def synthesizer(self, release: Release, fitting: GraphicalFit) -> Synthesizer:
+        """Returns the synthesizer of the graphical model that a fit has reached."""
+        return fitted_synthesizer(release, fitting, self.model(release, fitting))
+
     def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
         """Returns the model that a fit has reached."""
         layout = release.schema.layout
@@ -239,7 +251,7 @@ class AIM(Marginals):
 
 @register("privbayes")
 @settings
-class PrivBayes(Method):
+class PrivBayes(ClosedForm, Method):
     """PrivBayes: a Bayesian network of noisy counts (Zhang et al. 2017).
 
     Examples:
@@ -326,7 +338,7 @@ class PrivBayes(Method):
             session.ask({FAMILIES: design.chosen(AnswersSoFar(values, stds)).counted})
         return session.release()
 
-    def model(self, release: Release, fitting: Any = None) -> BayesianNetwork:
+    def model(self, release: Release) -> BayesianNetwork:
         """Returns the network that a release says."""
         certificate = release.certificate
         version = certificate.public.get("design", DESIGN)

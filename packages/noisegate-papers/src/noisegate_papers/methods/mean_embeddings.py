@@ -15,6 +15,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from noisegate.errors import OptionError
+from noisegate.methods.abilities import BoundsErrors
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.registry import register
 from noisegate.models.checkpoint import Fit
@@ -106,7 +107,7 @@ class EmbeddedMethod(MatchedMethod):
 
 @register("dp-merf")
 @settings
-class DPMERF(EmbeddedMethod):
+class DPMERF(EmbeddedMethod, BoundsErrors):
     """DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).
 
     Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
@@ -271,7 +272,7 @@ Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 
 @register("dp-hp")
 @settings
-class DPHP(EmbeddedMethod):
+class DPHP(EmbeddedMethod, BoundsErrors):
     """DP-HP: mean embeddings by Hermite polynomials (Vinaroz et al. 2022).
 
     Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
+from noisegate.methods.abilities import BoundsErrors
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.gradient import GradientMethod, Trainer
 from noisegate.methods.method import Method
@@ -107,7 +108,7 @@ STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 
 @register("dp-mepf", "mepf")
 @settings
-class DPMEPF(NetworkMethod, MatchedMethod):
+class DPMEPF(NetworkMethod, MatchedMethod, BoundsErrors):
     """DP-MEPF: mean embeddings by a public network, for photographs (Harder et al. 2023).
 
     Examples:
@@ -402,7 +403,7 @@ class DPMEPFTrained(GradientMethod, DPMEPF):
                 release, ENCODER, weight_shapes(module), what="encoder of this size"
             )
         )
-        return super(DPMEPFTrained, self._with(module)).fitting(release, device=device)
+        return DPMEPF.fitting(self._with(module), release, device=device)
 
     def _fresh(self, schema: Schema) -> nn.Module:
         """Returns the encoder with its weights at the start."""

@@ -81,6 +81,7 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, real_loss
+from noisegate.methods.abilities import ClosedForm
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
@@ -146,7 +147,7 @@ MEAN, SECOND = "mean", "second-moment"  # the queries, beside the counts
 
 @register("dp-mge")
 @settings
-class DPMGE(EncodedImages, MeanEmbeddingMethod):
+class DPMGE(ClosedForm, EncodedImages, MeanEmbeddingMethod):
     """DP-MGE: Gaussians of public features, decoded to images.
 
     Examples:
@@ -155,7 +156,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         64
     """
 
-    audit_on: ClassVar = "images"
+    audit_on: ClassVar[Literal["table", "images", "linked"]] = "images"
     audit_files: ClassVar = ("decoder",)
 
     covariance: Literal["diagonal", "full"] = derived(
@@ -272,7 +273,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
             nonnegative=self.encoding().nonnegative,
         )
 
-    def model(self, release: Release, fitting: Any) -> DecodedGaussian:
+    def model(self, release: Release) -> DecodedGaussian:
         """Returns the Gaussians and the decoder of what is drawn from them."""
         from noisegate_images.training.moment_matching import read_target
         from noisegate_papers.models.decoded import DecodedGaussian

@@ -32,6 +32,7 @@ from noisegate.answers.design import COARSE, COUNTS, HISTOGRAMS, SINGLES, Design
 from noisegate.answers.rounds import Answered, AnswersSoFar
 from noisegate.answers.rounds import Rounds as DesignRounds
 from noisegate.errors import OptionError
+from noisegate.methods.abilities import ClosedForm
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
@@ -81,7 +82,7 @@ Rounds = Annotated[
 
 @register("tab-pe")
 @settings
-class TabPE(Method):
+class TabPE(ClosedForm, Method):
     """Tab-PE: Private Evolution for tables (Swanberg et al. 2026).
 
     Examples:
@@ -180,7 +181,7 @@ class TabPE(Method):
             else Evolution(one, **settings, distinct=False)
         )
 
-    def model(self, release: Release, fitting: Any = None) -> Mixture:
+    def model(self, release: Release) -> Mixture:
         """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""
         certificate = release.certificate
         design = self.design(
@@ -196,7 +197,7 @@ class TabPE(Method):
 
 @register("pe")
 @settings
-class PrivateEvolution(EncodedImages):
+class PrivateEvolution(ClosedForm, EncodedImages):
     """Private Evolution: public candidates, selected and varied by noisy votes (Lin et al. 2024).
 
     Examples:
@@ -207,7 +208,7 @@ class PrivateEvolution(EncodedImages):
         {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
     """
 
-    audit_on: ClassVar = "images"
+    audit_on: ClassVar[Literal["table", "images", "linked"]] = "images"
     audit_settings: ClassVar[Mapping[str, Any]] = {
         "rounds": 2,
         "candidates": 50,
@@ -340,7 +341,7 @@ class PrivateEvolution(EncodedImages):
             counts, beginning, vary, noise_std=noise_std, random=random, **settings
         )
 
-    def model(self, release: Release, fitting: Any = None) -> WeightedReference:
+    def model(self, release: Release) -> WeightedReference:
         """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
         check_same(self.reference_facts(release.schema), release.certificate.public)
         noise_std, last = release.noise_std[_names(self)[0]], _names(self)[-1]

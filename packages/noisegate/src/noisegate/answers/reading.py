@@ -1,19 +1,20 @@
 """Reads what a release states of one table of records, as `Measurements`.
 
-A method knows which arrays of its release are tables of which columns, on which cells;
-`measurements_of` asks it. What methods have in common is here: the names of columns and
-of the terms of second moments, and their cells.
+A method knows which arrays of its release are tables of which columns, on which cells:
+as a `ReleaseReader` it says so. What methods have in common is here: the counts of the
+classes, the names of columns and of the terms of second moments, and their cells.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
-from noisegate.answers.domain import Floats
+from noisegate.answers.domain import Floats, domain_of
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_moments import NoisyMoments, Term
+from noisegate.answers.noisy_table import NoisyTable
 from noisegate.errors import OptionError, UserError
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
@@ -24,12 +25,42 @@ from noisegate.schema import Layout
 from noisegate.schema.layout import bound_positions, bounds_of
 
 
-class ReleaseReader(Protocol):
-    """What knows which arrays of a release are tables of which columns: its method."""
+class ReleaseReader(ABC):
+    """The ability to say which arrays of a release are tables of which columns.
 
+    A method has it whose releases state more tables than the counts of the classes.
+    """
+
+    @abstractmethod
     def measurements(self, release: Release) -> Measurements:
-        """Returns all that a release states of its table of records."""
-        ...
+        """Returns all that a release of this method states of its table of records."""
+
+    @abstractmethod
+    def held_out_measurements(self, release: Release) -> Measurements:
+        """Returns the noisy tables that the fit never saw; none if none were bought."""
+
+
+def stated_measurements(method: object, release: Release) -> Measurements:
+    """Returns all that a release states of its table of records.
+
+    Args:
+        method: The method of the release; if it is no `ReleaseReader`, the release
+            states the counts of the classes, and nothing where there are none.
+        release: A release of one table.
+    """
+    if isinstance(method, ReleaseReader):
+        return method.measurements(release)
+    layout = release.schema.layout
+    domain = domain_of(layout, ())
+    known_total = public_total(release.certificate)
+    counts = release.values.get("counts")
+    label = layout.label
+    if counts is None or label is None or counts.size != layout.classes:
+        return Measurements(domain, (), known_total=known_total)
+    label_domain = domain.project([layout.coded[label].name])
+    noise_std = release.noise_std["counts"]
+    class_counts = NoisyTable.of(label_domain, counts.ravel(), noise_std=noise_std)
+    return Measurements(domain, (class_counts,), known_total=known_total)
 
 
 def measurements_of(release: Release) -> Measurements:
@@ -48,8 +79,8 @@ def measurements_of(release: Release) -> Measurements:
     try:
         method_class = METHODS.find(certificate.method)
         settings = certificate.public.get("settings", {})
-        reader: ReleaseReader = method_class.from_json(settings)
-        measurements = reader.measurements(release)
+        method = method_class.from_json(settings)
+        measurements = stated_measurements(method, release)
     except UserError as error:
         raise OptionError(
             f"infer needs what the method of the model released: {error}"

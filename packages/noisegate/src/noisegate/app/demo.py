@@ -281,7 +281,8 @@ def fit_with_messages(
     ) as progress:
         fitting.run(lambda state: progress(state.step, state.closeness))
     say(f"3. A {model}, fitted to the {sums} in {fitting.step} steps.")
-    return method.synthesizer(release, fitting)
+    synthesizer: Synthesizer = method.synthesizer(release, fitting)
+    return synthesizer
 
 
 def released_count(synthesizer: Synthesizer) -> int:

@@ -4,6 +4,8 @@
 - `embedding`, `gradient`: the bases of methods with one round of sums, and of methods
   that train on noisy gradients.
 - `pairwise`, `linked`: the defaults for tables and for linked tables.
+- `abilities`: what some methods can do besides, such as to ask in rounds.
+- `fitted`: the synthesizer that a fit has reached, with its verdict.
 - `forecast`: how good records will be, and verdicts in words.
 - `registry`: methods by name.
 """

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from noisegate.methods.abilities import AsksInRounds
 from noisegate.methods.method import Method
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query, plan_sums
@@ -45,20 +46,24 @@ class Embedding(NamedTuple):
 
 
 @settings
-class MeanEmbeddingMethod(Method):
+class MeanEmbeddingMethod(Method, AsksInRounds):
     """Base of methods with one round of sums.
 
-    A method states `embeddings`; plan and query follow from them.
+    A method states `embeddings`; plan and query follow from them. What is fitted to the
+    sums it states too, or that there is nothing to fit (`ClosedForm`).
 
     Examples:
         >>> from noisegate import Budget, Schema
         >>> from noisegate.queries.feature_map import Levels
+        >>> from noisegate.methods.abilities import ClosedForm
         >>> from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
         >>> from noisegate.schema import Boolean
-        >>> class Shares(MeanEmbeddingMethod):
+        >>> class Shares(ClosedForm, MeanEmbeddingMethod):
         ...     def embeddings(self, schema):
         ...         levels = Levels(columns=(0,), sizes=(2,))
         ...         return {"levels": Embedding(levels, share=1.0)}
+        ...     def model(self, release):
+        ...         raise NotImplementedError
         >>> plan = Shares().plan(Schema([Boolean(name="ill")]), Budget(epsilon=1.0))
         >>> {event.name: event.coordinates for event in plan.events}
         {'levels': 2, 'counts': 1}
@@ -170,6 +175,20 @@ class MeanEmbeddingMethod(Method):
         return {
             release.query.name: maps[release.query.name] for release in plan.releases
         }
+
+    def decisions(
+        self,
+        schema: Schema,
+        plan: Plan,
+        values: Mapping[str, Any],
+        noise_std: Mapping[str, float],
+    ) -> dict[str, Any]:
+        """Returns nothing: one round depends on no answers."""
+        return {}
+
+    def settled(self, schema: Schema, epsilon: float) -> Method:
+        """Returns the method as it is: what it asks does not depend on ε."""
+        return self
 
     def _embeddings_and_counts(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name, counts last."""

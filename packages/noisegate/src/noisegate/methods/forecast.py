@@ -33,7 +33,6 @@ from noisegate.answers.verdict import (
     word_of_misplaced,
 )
 from noisegate.errors import OptionError
-from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
@@ -374,21 +373,10 @@ def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
 
 
 class Forecaster(Protocol):
-    """What a verdict needs of a method; see `noisegate.methods.method.Method`."""
+    """A method that forecasts, such as `noisegate.methods.pairwise.Pairwise`."""
 
-    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast | None:
-        """Forecasts a run; None where the method cannot."""
-
-    def forecast_of(
-        self, release: Release, fitting: Any, records: float
-    ) -> Forecast | None:
-        """Forecasts a fit from its release; None where the method cannot."""
-
-    def judged(self, fitting: Any) -> Iterable[Verdict]:
-        """Returns verdicts on what a fit keeps of its release."""
-
-    def is_far(self, fitting: Any) -> bool:
-        """Returns whether a fit ended too far from its release."""
+    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
+        """Forecasts how far records will be from so many real ones."""
 
 
 def verdict_of_plan(
@@ -396,7 +384,7 @@ def verdict_of_plan(
     schema: Schema | LinkedSchema,
     budget: Budget,
     records: int | None,
-) -> Verdict | None:
+) -> Verdict:
     """Says in words what to expect, before anything is spent.
 
     Args:
@@ -407,13 +395,10 @@ def verdict_of_plan(
             each word takes.
 
     Returns:
-        The verdict, with what would lead to a better one; None where the method has no
-        forecast.
+        The verdict, with what would lead to a better one.
     """
     # Without a number, any will do: how many records each word takes is the same.
     expected = method.forecast(schema, budget, records or 1)
-    if expected is None:
-        return None
     needed = {word: rounded_up(count) for word, count in expected.records_for().items()}
     if records is None:
         return _verdict_without_records(needed, budget.epsilon)
@@ -444,61 +429,53 @@ def _verdict_without_records(needed: Mapping[Word, int], epsilon: float) -> Verd
 
 
 def verdict_of_fit(
-    method: Forecaster, release: Release, fitting: Fit, *, records: float | None = None
+    release: Release,
+    discrepancy: float,
+    *,
+    expected: Forecast | None,
+    verdicts: Iterable[Verdict],
+    is_far: bool,
 ) -> Verdict | None:
     """Says in words what a fit came to, from its release and its distance to it.
 
     Args:
-        method: The method.
         release: The release.
-        fitting: Its fit, which has ended.
-        records: About how many records there are, where it is known from elsewhere in
-            the release.
+        discrepancy: Distance of the fit to it, over what the noise alone explains;
+            infinite or NaN where there is none.
+        expected: How far records will be from real ones; None where it is unknown.
+        verdicts: What the fit keeps of its release.
+        is_far: Whether the distance is too large to rely on the fit.
 
     Returns:
         The verdict; None where nothing is known.
     """
-    verdicts: list[Verdict] = []
-    record_count = _record_count(release, records)
-    if record_count is not None:
-        expected = method.forecast_of(release, fitting, max(record_count, 1.0))
-        if expected is not None:
-            verdicts.append(
-                _verdict_of_forecast(
-                    expected,
-                    release.certificate.epsilon,
-                    "fit",
-                    _more_records(expected),
-                )
-            )
+    parts: list[Verdict] = []
+    if expected is not None:
+        epsilon = release.certificate.epsilon
+        cures = _more_records(expected)
+        parts.append(_verdict_of_forecast(expected, epsilon, "fit", cures))
     counts = release.values.get(COUNTS)
     if counts is not None:
         counts_verdict = _verdict_of_counts(
             release.schema, counts.ravel(), release.noise_std[COUNTS]
         )
         if counts_verdict is not None:
-            verdicts.append(counts_verdict)
-    verdicts.extend(method.judged(fitting))
-    if math.isfinite(fitting.discrepancy):
-        verdicts.append(
-            _verdict_of_distance(fitting.discrepancy, is_far=method.is_far(fitting))
-        )
-    return Verdict.together(verdicts)
+            parts.append(counts_verdict)
+    parts.extend(verdicts)
+    if math.isfinite(discrepancy):
+        parts.append(_verdict_of_distance(discrepancy, is_far=is_far))
+    return Verdict.together(parts)
 
 
-def _record_count(release: Release, records: float | None) -> float | None:
-    """Returns about how many records a release has; None if nothing says so.
+def record_count(release: Release, estimate: float) -> float:
+    """Returns about how many records a release has, at least 1.
 
     Args:
-        release: The release, whose public number comes first, and whose noisy counts
-            come last.
-        records: What is known from elsewhere in the release, or None.
+        release: The release, whose public number comes first.
+        estimate: What its noisy counts say.
     """
-    for count in (release.certificate.public.get("records"), records):
-        if count:
-            return float(count)
-    counts = release.values.get(COUNTS)
-    return None if counts is None else float(counts.sum())
+    public_count = release.certificate.public.get("records")
+    return max(float(public_count or estimate), 1.0)
 
 
 def _verdict_of_counts(
@@ -697,8 +674,6 @@ class _Search:
             )
         except OptionError:
             # A setting names a column that was left out.
-            return False
-        if expected is None:
             return False
         return WORDS.index(expected.word) >= WORDS.index(self.goal)
 

@@ -13,9 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from noisegate.errors import OptionError, said
 from noisegate.methods.method import Method
-from noisegate.models.checkpoint import Checkpoint, Resumable, check_finite
+from noisegate.models.checkpoint import (
+    Checkpoint,
+    FinishedFit,
+    Fit,
+    Resumable,
+    check_finite,
+)
 from noisegate.privacy.gradient_plan import StepQuery, plan_steps, steps_of
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
@@ -83,6 +88,7 @@ class GradientMethod(Method):
         True
     """
 
+    needs_record_count = True
     resumable: ClassVar[bool] = True
     """Whether an interrupted run can go on.
 
@@ -173,23 +179,15 @@ class GradientMethod(Method):
         """
         raise NotImplementedError
 
-    def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the query, before anything is spent.
-
-        Raises:
-            OptionError: if `gate` is no gate, or no number of records is public.
-        """
-        super().check_gate(gate)
-        if gate.records is None:
-            raise OptionError(
-                "records=None: sums of gradients are divided by the expected size of a "
-                "sample, which takes a number of records that is public, for instance "
-                f"a rounded one, as the true one is private. Give {said('records')}."
-            )
-
     def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the steps and calibrates their noise to a budget; reads no data."""
         return plan_steps(budget, self.gradient_plan(schema, budget))
+
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
+        """Returns a fit that is done: the training was part of the query."""
+        return FinishedFit()
 
     def query(
         self,

@@ -16,11 +16,17 @@ from noisegate.answers.design import COUNTS
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import check_device
-from noisegate.errors import ModelError, OptionError, require
-from noisegate.methods.forecast import Forecast, forecast_of, verdict_of_fit
+from noisegate.errors import ModelError, OptionError
+from noisegate.methods.abilities import ChosenByAuto
+from noisegate.methods.fitted import fit_summary
+from noisegate.methods.forecast import (
+    Forecast,
+    forecast_of,
+    record_count,
+    verdict_of_plan,
+)
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
-from noisegate.models.checkpoint import FitSummary
 from noisegate.models.linked.fit import LinkAnswers, LinkDesign, LinkedFit
 from noisegate.models.linked.model import LinkedModel
 from noisegate.models.tables.mixture_settings import MixtureSettings
@@ -30,6 +36,7 @@ from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.settings import Options, Seed, TwoOrMore, settings
 
 if TYPE_CHECKING:
+    from noisegate.answers.verdict import Verdict
     from noisegate.gate.gate import Gate
     from noisegate.schema.linked.links import Link
 
@@ -48,7 +55,7 @@ _NOISE_OF_CHAIN = 0.007
 
 @register("linked")
 @settings
-class Linked(Method):
+class Linked(Method, ChosenByAuto):
     """The default for linked tables: a model of parents, children and their numbers.
 
     Examples:
@@ -69,6 +76,7 @@ class Linked(Method):
     audit_on: ClassVar = "linked"
 
     needs_torch = False
+    needs_packages = ("scipy",)
     seeded_fit = True
     fit_class = MixtureSettings
     rules_version = DESIGN
@@ -138,6 +146,15 @@ class Linked(Method):
         )
         return plan_sums(budget, queries, design=designs)
 
+    def why(self, schema: Any, epsilon: float) -> None:
+        """Returns None: no other method takes linked tables."""
+
+    def verdict(
+        self, schema: Any, budget: Budget, records: int | None = None
+    ) -> Verdict:
+        """Says what to expect of the first table and its children."""
+        return verdict_of_plan(self, schema, budget, records)
+
     def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
         """Forecasts the first table and its children.
 
@@ -149,18 +166,6 @@ class Linked(Method):
         plan = self.plan(schema, budget)
         unanswered = LinkAnswers(values={}, noise_std=_noise_std(plan))
         return _forecast_of_link(plan.design[0], unanswered, records)
-
-    def forecast_of(
-        self, release: Release, fitting: LinkedFit, records: float
-    ) -> Forecast:
-        """Forecasts the first table and its children from a release and its fit.
-
-        Args:
-            release: The release that was fitted.
-            fitting: Its fit, whose designs it takes.
-            records: Number of records of the first table.
-        """
-        return _forecast_of_link(fitting.links[0].design, release, records)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Counts the rows of each link, in two passes over them.
@@ -203,11 +208,6 @@ class Linked(Method):
         )
         return Rounds(design.tables, design.answers(release)).measurements()
 
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; see `Method`."""
-        super().check_fit(device)
-        require("scipy", f"the fit of {self.name}")
-
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> LinkedFit:
@@ -234,14 +234,11 @@ class Linked(Method):
             release: A release of this method.
             fitting: Its fit, which has ended.
         """
-        unit_count = _noisy_unit_count(fitting.links[0].design.answers(release))
-        summary = FitSummary(
-            step=fitting.step,
-            steps=fitting.steps,
-            discrepancy=fitting.discrepancy,
-            notes={"warning": fitting.warning} if fitting.warning else {},
-            verdict=verdict_of_fit(self, release, fitting, records=unit_count),
-        )
+        first_design = fitting.links[0].design
+        unit_count = _noisy_unit_count(first_design.answers(release))
+        records = record_count(release, unit_count)
+        expected = _forecast_of_link(first_design, release, records)
+        summary = fit_summary(release, fitting, expected=expected)
         model = LinkedModel(release=release, links=fitting.model(), summary=summary)
         return model.with_verdict_of_rules()
 

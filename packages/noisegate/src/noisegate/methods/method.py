@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
-from noisegate.answers.domain import domain_of
-from noisegate.answers.measurements import Measurements
-from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.reading import public_total
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
-from noisegate.errors import FitWarning, OptionError
-from noisegate.methods.forecast import verdict_of_fit, verdict_of_plan
-from noisegate.models.checkpoint import FinishedFit, Fit, FitState
+from noisegate.errors import FitWarning, OptionError, require, said
+from noisegate.methods.abilities import BoundsErrors, ChosenByAuto
+from noisegate.models.checkpoint import Fit, FitState
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
@@ -33,10 +29,7 @@ from noisegate.settings import Settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
-    from noisegate.methods.forecast import Forecast
-    from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.queries.feature_map import FeatureMap
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,7 +45,7 @@ class Planned(Shown):
         reason: Why the method was chosen; None where it was named.
         verdict: What to expect, in words; None where the method has no forecast.
         error_bounds: How far queries are from the kernels that they stand for; see
-            `Method.error_bounds`.
+            `BoundsErrors`.
 
     Examples:
         >>> from noisegate import Schema, plan
@@ -102,7 +95,8 @@ class Method(Settings, ABC):
     """Base of all methods.
 
     A method is a class of settings (`noisegate.settings.settings`) under a name
-    (`noisegate.methods.registry.register`) with a plan, a query and a model.
+    (`noisegate.methods.registry.register`) with a plan, a query, a fit and what this
+    ends with. `noisegate.methods.abilities` has what some can do besides.
 
     Examples:
         >>> from noisegate import DPMERF, Schema
@@ -136,6 +130,10 @@ class Method(Settings, ABC):
     """The settings that point to a made-up file in an audit."""
     audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Small settings with which it is audited."""
+    needs_record_count: ClassVar[bool] = False
+    """Whether its steps are scaled by a public number of records."""
+    needs_packages: ClassVar[tuple[str, ...]] = ()
+    """Optional packages without which its fit does not run."""
     rules_version: ClassVar[int | None] = None
     """Version of the rules by which queries follow from settings; None for none.
 
@@ -225,181 +223,27 @@ class Method(Settings, ABC):
             plan: What `plan` gave for them; None to make it.
         """
 
-    def next_round(
-        self,
-        schema: Schema,
-        plan: Any,
-        values: Mapping[str, Any],
-        noise_std: Mapping[str, float],
-    ) -> Mapping[str, FeatureMap]:
-        """Returns the queries of the next pass over the records.
-
-        They follow from the arguments alone, so that several silos ask the same.
+    @abstractmethod
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
+        """Returns the fit of a release, ready to run, to save and to restore.
 
         Args:
-            schema: Public schema of the records.
-            plan: The calibrated plan.
-            values: Noisy answers so far, by query.
-            noise_std: Standard deviation of the noise on every query of the plan,
-                answered or not, in the units of the answers.
-
-        Returns:
-            The feature map of each query; nothing once all queries are answered.
-
-        Raises:
-            OptionError: if queries depend on more than that, as where records train
-                something step by step.
+            release: A release of this method.
+            device: "auto", "cpu", "cuda" or "mps".
+            plan: The plan of the release, which holds the feature maps; None to make
+                them again.
         """
-        raise OptionError(
-            f"method={self.name!r} does not ask in rounds of sums that several silos "
-            "can share; take 'pairwise', or a method of mean embeddings such as "
-            "'dp-merf' (for images 'joint')."
-        )
 
-    def decisions(
-        self,
-        schema: Schema,
-        plan: Any,
-        values: Mapping[str, Any],
-        noise_std: Mapping[str, float],
-    ) -> dict[str, Any]:
-        """Returns what `next_round` decides by such answers, as JSON values.
-
-        A design that has it as `fixed` asks the same of other records. The arguments
-        are those of `next_round`.
-        """
-        return {}
-
-    def settled(self, schema: Schema, epsilon: float) -> Self:
-        """Returns the method with every setting that otherwise follows from ε.
-
-        It asks the same queries at another ε.
-        """
-        return self
-
-    def model(self, release: Release, fitting: Any) -> RecordModel:
-        """Returns the model of records that a fit has reached.
+    @abstractmethod
+    def synthesizer(self, release: Release, fitting: Any) -> Any:
+        """Returns what a fit has reached: a synthesizer, or a classifier.
 
         Args:
             release: The release that was fitted.
             fitting: What `fitting` returned for it.
         """
-        raise NotImplementedError
-
-    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
-        """Returns the synthesizer that a fit has reached.
-
-        Args:
-            release: The release that was fitted.
-            fitting: What `fitting` returned for it.
-        """
-        from noisegate.models.checkpoint import FitSummary
-        from noisegate.models.synthesizer import Synthesizer
-
-        warning = getattr(fitting, "warning", None)
-        model = self.model(release, fitting)
-        summary = FitSummary(
-            step=fitting.step,
-            steps=fitting.steps,
-            discrepancy=fitting.discrepancy,
-            notes={"warning": warning} if warning else {},
-            verdict=verdict_of_fit(self, release, fitting),
-        )
-        synthesizer = Synthesizer(release=release, model=model, summary=summary)
-        if release.schema.constraints:
-            return synthesizer.with_verdict_of_rules()
-        return synthesizer
-
-    def forecast(
-        self, schema: Schema, budget: Budget, records: float
-    ) -> Forecast | None:
-        """Forecasts how far records will be from real ones; None if unknown.
-
-        Args:
-            schema: Public schema of the records.
-            budget: Privacy guarantee of the run.
-            records: Number of real records.
-        """
-        return None
-
-    def forecast_of(
-        self, release: Release, fitting: Any, records: float
-    ) -> Forecast | None:
-        """Forecasts how far the records of a fit will be from real ones.
-
-        It rests on what has left the gate. Here it is unknown, None.
-
-        Args:
-            release: The release that was fitted.
-            fitting: What `fitting` returned for it.
-            records: Number of real records, public or as the release says it.
-        """
-        return None
-
-    def judged(self, fitting: Any) -> Iterable[Verdict]:
-        """Returns verdicts on what a fit keeps of its release; here, none."""
-        return ()
-
-    def is_far(self, fitting: Any) -> bool:
-        """Returns whether a fit ended too far from its release to be relied on."""
-        from noisegate.models.tables.mixture_fit import FAR
-
-        return bool(fitting.discrepancy > FAR)
-
-    def measurements(self, release: Release) -> Measurements:
-        """Returns all that a release of this method states of its table of records.
-
-        Here it is the counts of the classes, and nothing where there are none.
-
-        Args:
-            release: A release of this method, of one table.
-        """
-        layout = release.schema.layout
-        domain = domain_of(layout, ())
-        tables: tuple[NoisyTable, ...] = ()
-        counts = release.values.get("counts")
-        if (
-            counts is not None
-            and layout.label is not None
-            and counts.size == layout.classes
-        ):
-            label_domain = domain.project([layout.coded[layout.label].name])
-            noise_std = release.noise_std["counts"]
-            tables = (NoisyTable.of(label_domain, counts.ravel(), noise_std=noise_std),)
-        return Measurements(
-            domain, tables, known_total=public_total(release.certificate)
-        )
-
-    def held_out_measurements(self, release: Release) -> Measurements:
-        """Returns the noisy tables that the fit never saw; none where none were bought.
-
-        Args:
-            release: A release of this method, of one table.
-        """
-        return Measurements(domain_of(release.schema.layout, ()), ())
-
-    def verdict(
-        self, schema: Schema, budget: Budget, records: int | None = None
-    ) -> Verdict | None:
-        """Says in words what to expect, before anything is spent.
-
-        Args:
-            schema: Public schema of the records.
-            budget: Privacy guarantee of the run.
-            records: Number of records, as far as the public knows; None to say how many
-                each word takes.
-
-        Returns:
-            The verdict; None where the method has no forecast.
-
-        Examples:
-            >>> from noisegate import Budget, Pairwise, Schema
-            >>> from noisegate.schema import Boolean
-            >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")])
-            >>> Pairwise().verdict(schema, Budget(epsilon=1.0), records=100_000).word
-            'good'
-        """
-        return verdict_of_plan(self, schema, budget, records)
 
     def planned(
         self,
@@ -417,13 +261,21 @@ class Method(Settings, ABC):
             records: Number of records, as far as the public knows.
             reason: Whether to say why the method is chosen.
         """
+        explanation = None
+        verdict = None
+        if isinstance(self, ChosenByAuto):
+            explanation = self.why(schema, budget.epsilon) if reason else None
+            verdict = self.verdict(schema, budget, records)
+        error_bounds: tuple[Any, ...] = ()
+        if records and isinstance(self, BoundsErrors):
+            error_bounds = self.error_bounds(schema, budget, records)
         return Planned(
             method=self,
             plan=self.plan(schema, budget),
             records=records,
-            reason=self.why(schema, budget.epsilon) if reason else None,
-            verdict=self.verdict(schema, budget, records),
-            error_bounds=self.error_bounds(schema, budget, records) if records else (),
+            reason=explanation,
+            verdict=verdict,
+            error_bounds=error_bounds,
         )
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
@@ -436,40 +288,24 @@ class Method(Settings, ABC):
             facts["design"] = self.rules_version
         return facts
 
-    def why(self, schema: Schema, epsilon: float) -> str | None:
-        """Returns a sentence on what the method does with such records, and why.
-
-        It is shown where "auto" chose the method.
-        """
-        return None
-
-    def error_bounds(
-        self, schema: Schema, budget: Budget, records: int
-    ) -> tuple[Any, ...]:
-        """Bounds how far queries are from the kernels that they stand for.
-
-        Args:
-            schema: Public schema of the records.
-            budget: Privacy guarantee of the run.
-            records: Number of records, as far as the public knows.
-
-        Returns:
-            A bound for each query whose dimension is a trade-off, or for what the noise
-            on all of them costs; each has `text` and `to_json`.
-        """
-        return ()
-
     def check_gate(self, gate: Gate) -> None:
         """Finds what would stop the query, before anything is spent.
 
         Raises:
-            OptionError: if it is no gate.
+            OptionError: if it is no gate, or no number of records is public and the
+                method needs one.
         """
         if not hasattr(gate, "budget"):
             raise OptionError(
                 f"gate={type(gate).__name__}: a method asks through a gate; give "
                 "noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, "
                 "schema=schema, epsilon=1.0)."
+            )
+        if self.needs_record_count and gate.records is None:
+            raise OptionError(
+                "records=None: sums of gradients are divided by the expected size of a "
+                "sample, which takes a number of records that is public, for instance "
+                f"a rounded one, as the true one is private. Give {said('records')}."
             )
 
     def check_fit(self, device: str) -> None:
@@ -490,21 +326,8 @@ class Method(Settings, ABC):
         else:
             check_device(device, purpose)
         self.fit_settings()
-
-    def fitting(
-        self, release: Release, *, device: str = "auto", plan: Any = None
-    ) -> Fit:
-        """Returns the fit of a release, ready to run, to save and to restore.
-
-        Here it is one that is done.
-
-        Args:
-            release: A release of this method.
-            device: "auto", "cpu", "cuda" or "mps".
-            plan: The plan of the release, which holds the feature maps; None to make
-                them again.
-        """
-        return FinishedFit()
+        for package in self.needs_packages:
+            require(package, purpose)
 
     def fit_release(
         self,
@@ -526,7 +349,7 @@ class Method(Settings, ABC):
         """
         fitting = self.fitting(release, device=device, plan=plan)
         fitting.run(report)
-        synthesizer = self.synthesizer(release, fitting)
+        synthesizer: Synthesizer = self.synthesizer(release, fitting)
         if "warning" in synthesizer.summary.notes:
             # Where warnings are errors, the synthesizer must not be lost for it.
             with suppress(FitWarning):

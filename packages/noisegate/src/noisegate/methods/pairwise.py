@@ -15,7 +15,7 @@ et al. (USENIX Security 2021), https://arxiv.org/abs/2012.15128.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -32,11 +32,19 @@ from noisegate.answers.design import (
 )
 from noisegate.answers.domain import domain_of
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.reading import public_total, read_moments
+from noisegate.answers.reading import ReleaseReader, public_total, read_moments
 from noisegate.answers.rounds import AnswersSoFar, Rounds, Values, read_tables
 from noisegate.devices import check_device
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.forecast import Forecast, forecast, forecast_of
+from noisegate.methods.abilities import AsksInRounds, ChosenByAuto
+from noisegate.methods.fitted import fitted_synthesizer
+from noisegate.methods.forecast import (
+    Forecast,
+    forecast,
+    forecast_of,
+    record_count,
+    verdict_of_plan,
+)
 from noisegate.methods.held_out import HELD_OUT, held_out_map, held_out_query
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
@@ -66,8 +74,7 @@ if TYPE_CHECKING:
     from noisegate.answers.noisy_moments import NoisyMoments
     from noisegate.answers.verdict import Verdict
     from noisegate.gate.gate import Gate
-    from noisegate.models.labelled import LabelledMixture
-    from noisegate.models.mixture import Mixture
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate.models.tables.mixture_fit import PairwiseFit
     from noisegate.queries.feature_map import FeatureMap
 
@@ -127,7 +134,7 @@ Triples = Annotated[
 
 @register("pairwise")
 @settings
-class Pairwise(Method):
+class Pairwise(Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     """The default for tables: noisy counts of columns and pairs, fitted by a mixture.
 
     Examples:
@@ -303,6 +310,12 @@ class Pairwise(Method):
                 queries.append(held_out_query(contingency, self.report_share))
         return plan_sums(budget, tuple(queries), design=design)
 
+    def verdict(
+        self, schema: Schema, budget: Budget, records: int | None = None
+    ) -> Verdict:
+        """Says in words what to expect, by a forecast."""
+        return verdict_of_plan(self, schema, budget, records)
+
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
         """Forecasts how far synthetic records will be from so many real ones.
 
@@ -312,24 +325,6 @@ class Pairwise(Method):
             records: Number of real records.
         """
         return forecast(self.plan(schema, budget), records)
-
-    def forecast_of(
-        self, release: Release, fitting: PairwiseFit, records: float
-    ) -> Forecast:
-        """Forecasts how far the records of a fit will be from the real ones.
-
-        Args:
-            release: The release that was fitted.
-            fitting: Its fit, whose design it takes.
-            records: Number of real records, public or as the release says it.
-        """
-        return forecast_of(fitting.design, release, records)
-
-    def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
-        """Yields which associations the fit keeps, and what lies in one cell."""
-        from noisegate.models.tables.associations import fit_verdicts
-
-        return fit_verdicts(fitting)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Asks all rounds of queries, in one to three passes over the records.
@@ -460,9 +455,9 @@ class Pairwise(Method):
         Args:
             release: A release of this method.
         """
-        if HELD_OUT not in release.values:
-            return super().held_out_measurements(release)
         layout = release.schema.layout
+        if HELD_OUT not in release.values:
+            return Measurements(domain_of(layout, ()), ())
         contingency = held_out_map(layout)
         assert contingency is not None  # or nothing would have been asked
         tables = read_tables(
@@ -544,11 +539,22 @@ class Pairwise(Method):
         """Returns the rounds of a release, all of which are answered."""
         return Rounds(self._design_of(release), release)
 
-    def model(
-        self, release: Release, fitting: PairwiseFit
-    ) -> Mixture | LabelledMixture:
-        """Returns the mixture that a fit has reached."""
-        return fitting.model()
+    def synthesizer(self, release: Release, fitting: PairwiseFit) -> Synthesizer:
+        """Returns the mixture that a fit has reached, with a verdict on it.
+
+        The verdict rests on a forecast, and on which associations the fit keeps and
+        what lies in one cell.
+        """
+        from noisegate.models.tables.associations import fit_verdicts
+
+        records = record_count(release, float(release.values[COUNTS].sum()))
+        return fitted_synthesizer(
+            release,
+            fitting,
+            fitting.model(),
+            expected=forecast_of(fitting.design, release, records),
+            verdicts=fit_verdicts(fitting),
+        )
 
 
 def _default_cells(n_columns: int, epsilon: float) -> int:

@@ -139,7 +139,7 @@ def test_a_fit_of_records_has_a_label_model(levels):
     release = method.query(Gate(table, schema=schema, epsilon=5.0))
     fit = method.fitting(release)
     fit.run()
-    model = method.model(release, fit)
+    model = fit.model()
     assert isinstance(model, LabelledMixture)
     shares = model.marginal([0, 3])
     shares /= shares.sum(axis=1, keepdims=True)

@@ -269,6 +269,7 @@ def console_observer(method: str | Method, as_json: bool) -> Observer:
         as_json: Whether JSON is printed, which leaves the plan out.
     """
     from noisegate.app.runs.folder import Observer
+    from noisegate.methods.abilities import ChosenByAuto
     from noisegate.methods.registry import AUTO
 
     class ConsoleObserver(Observer):
@@ -339,7 +340,7 @@ def console_observer(method: str | Method, as_json: bool) -> Observer:
             elif gate.schema.images is None:
                 announce_files(data)
             if not as_json and not ERR.quiet:
-                if method == AUTO:
+                if isinstance(run.method, ChosenByAuto) and method == AUTO:
                     reason = run.method.why(gate.schema, gate.budget.epsilon)
                     if reason:
                         say(reason)

@@ -26,6 +26,7 @@ from noisegate.app.silos.rounds import read_release
 from noisegate.app.silos.shared_plan import calibrated_plan, merged_noise, plan_id
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.silos.keys import SecureSum, check_shares, sum_shares
+from noisegate.methods.abilities import in_rounds
 from noisegate.methods.registry import method_of
 from noisegate.models.record_model import FittedModel
 from noisegate.privacy import accounting
@@ -128,7 +129,7 @@ def _has_round_left(merged: Release) -> bool:
     budget = _budget_of(certificate)
     plan = calibrated_plan(method, merged.schema, budget)
     noise = merged_noise(method, merged.schema, certificate.silos, budget)
-    return bool(method.next_round(merged.schema, plan, merged.values, noise))
+    return bool(in_rounds(method).next_round(merged.schema, plan, merged.values, noise))
 
 
 def add_up(

@@ -31,6 +31,7 @@ from noisegate.gate.session import Session
 from noisegate.gate.silos.keys import SiloKey, read_silo_key, secure_sum_to_json
 from noisegate.gate.silos.session import open_share
 from noisegate.ledger.ledger import Ledger
+from noisegate.methods.abilities import in_rounds
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
@@ -110,12 +111,12 @@ class Round:
         They follow from public facts alone: the plan, and the merged release of the
         rounds before with its noise.
         """
-        method = self.run.method
+        method = in_rounds(self.run.method)
         if self.after is None:
             return method.next_round(schema, plan, {}, noise_by_query(plan))
         silos = self.after.certificate.silos
         assert silos is not None
-        noise = merged_noise(method, schema, silos, plan.budget)
+        noise = merged_noise(self.run.method, schema, silos, plan.budget)
         return method.next_round(schema, plan, self.after.values, noise)
 
     def certified_facts(self, schema: Schema, plan: Plan) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from typing import Any
 from noisegate.app.runs.folder import Run
 from noisegate.atomic import new_file
 from noisegate.errors import ModelError, OptionError, said
+from noisegate.methods.abilities import in_rounds, refusal_of_rounds
 from noisegate.methods.method import Method
 from noisegate.methods.registry import method_named
 from noisegate.privacy.certificate import canonical_json
@@ -72,11 +73,11 @@ def settle_run(run: Run) -> Run:
             "certificate of the others; give all silos a schema of public knowledge."
         )
     schema = run.table.usable()
-    method = run.method.settled(schema, run.epsilon)
+    method = in_rounds(run.method).settled(schema, run.epsilon)
     settled_run = replace(run, schema=schema, method=method)
     plan = calibrated_plan(method, settled_run.table, settled_run.budget)
-    # Raises for a method that has a plan of sums, and yet no rounds.
-    method.next_round(settled_run.table, plan, {}, noise_by_query(plan))
+    # Raises for records that the method does not take.
+    in_rounds(method).next_round(settled_run.table, plan, {}, noise_by_query(plan))
     return settled_run
 
 
@@ -88,8 +89,7 @@ def calibrated_plan(method: Method, schema: Schema, budget: Budget) -> Plan:
     """
     plan = method.plan(schema, budget)
     if not plan.has_only_sums:
-        # The base class refuses every plan, in the words of the user.
-        Method.next_round(method, schema, plan, {}, {})
+        raise refusal_of_rounds(method)
     return plan
 
 

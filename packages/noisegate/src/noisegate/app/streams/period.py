@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from noisegate.gate.gate import Gate
 from noisegate.gate.streams.session import DECISIONS_KEY, StreamSession
 from noisegate.gate.streams.state import StreamState
+from noisegate.methods.abilities import in_rounds
 from noisegate.methods.method import Method
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.plan import Plan
@@ -109,7 +110,7 @@ class Period:
             The totals after this period. Their certificate states what the first
             period has chosen, which all later ones take over.
         """
-        method = self.method
+        method = in_rounds(self.method)
         schema = gate.schema
         periods = self.horizon.planning_periods
         noise_of_one_period = self.horizon.noise_by_query(plan, 1)

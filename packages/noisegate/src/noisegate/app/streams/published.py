@@ -14,6 +14,7 @@ from noisegate.app.silos.shared_plan import (
     write_plan,
 )
 from noisegate.errors import ModelError, OptionError
+from noisegate.methods.abilities import in_rounds
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.release import read_json
@@ -40,7 +41,8 @@ def publish_stream(run: Run, horizon: Horizon, out: Path) -> str:
     once = calibrated_plan(run.method, run.table, run.budget)
     plan = horizon.plan(once)
     # Refuses methods that do not ask in rounds.
-    run.method.next_round(run.table, plan, {}, horizon.noise_by_query(plan, 1))
+    method = in_rounds(run.method)
+    method.next_round(run.table, plan, {}, horizon.noise_by_query(plan, 1))
     write_plan(run, out, stream=horizon.facts)
     return stream_id(run, horizon)
 

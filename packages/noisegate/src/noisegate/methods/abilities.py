@@ -1,0 +1,174 @@
+"""What some methods can do besides: each ability is an abstract class beside `Method`.
+
+Whoever needs an ability asks whether a method has it (`isinstance`), so that a method
+states what it can do, and no base has an answer that stands for "cannot".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import OptionError
+from noisegate.methods.fitted import fitted_synthesizer
+from noisegate.models.checkpoint import FinishedFit, Fit
+
+if TYPE_CHECKING:
+    from noisegate.answers.verdict import Verdict
+    from noisegate.methods.method import Method
+    from noisegate.models.record_model import RecordModel
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.privacy.plan import Budget, Plan
+    from noisegate.privacy.release import Release
+    from noisegate.queries.feature_map import FeatureMap
+
+
+class ChosenByAuto(ABC):
+    """The ability of the methods that "auto" chooses: they say why, and what to expect.
+
+    Examples:
+        >>> from noisegate import Budget, Pairwise, Schema
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")])
+        >>> Pairwise().verdict(schema, Budget(epsilon=1.0), records=100_000).word
+        'good'
+    """
+
+    @abstractmethod
+    def why(self, schema: Any, epsilon: float) -> str | None:
+        """Returns a sentence on what the method does with such records, and why.
+
+        Args:
+            schema: Public schema of the records.
+            epsilon: ε of the guarantee.
+        """
+
+    @abstractmethod
+    def verdict(
+        self, schema: Any, budget: Budget, records: int | None = None
+    ) -> Verdict | None:
+        """Says in words what to expect, before anything is spent.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of records, as far as the public knows; None to say how many
+                each word takes.
+
+        Returns:
+            The verdict; None where nothing is known of such records.
+        """
+
+
+class AsksInRounds(ABC):
+    """The ability to ask sums in rounds, each of which follows from noisy answers.
+
+    Several silos ask the same round without talking to each other, and each period of a
+    stream the same as the first.
+    """
+
+    @abstractmethod
+    def next_round(
+        self,
+        schema: Any,
+        plan: Plan,
+        values: Mapping[str, Any],
+        noise_std: Mapping[str, float],
+    ) -> Mapping[str, FeatureMap]:
+        """Returns the queries of the next pass over the records.
+
+        They follow from the arguments alone.
+
+        Args:
+            schema: Public schema of the records.
+            plan: The calibrated plan.
+            values: Noisy answers so far, by query.
+            noise_std: Standard deviation of the noise on every query of the plan,
+                answered or not, in the units of the answers.
+
+        Returns:
+            The feature map of each query; nothing once all queries are answered.
+        """
+
+    @abstractmethod
+    def decisions(
+        self,
+        schema: Any,
+        plan: Plan,
+        values: Mapping[str, Any],
+        noise_std: Mapping[str, float],
+    ) -> dict[str, Any]:
+        """Returns what `next_round` decides by such answers, as JSON values.
+
+        A design that has it as `decided` asks the same of other records. The arguments
+        are those of `next_round`.
+        """
+
+    @abstractmethod
+    def settled(self, schema: Any, epsilon: float) -> Method:
+        """Returns the method with every setting that otherwise follows from ε.
+
+        It asks the same queries at another ε.
+        """
+
+
+def in_rounds(method: Method) -> AsksInRounds:
+    """Returns a method as one that asks in rounds.
+
+    Raises:
+        OptionError: if it does not, as where records train something step by step.
+    """
+    if not isinstance(method, AsksInRounds):
+        raise refusal_of_rounds(method)
+    return method
+
+
+def refusal_of_rounds(method: Method) -> OptionError:
+    """Returns the error that a method does not ask for sums in rounds."""
+    return OptionError(
+        f"method={method.name!r} does not ask in rounds of sums that several silos "
+        "can share; take 'pairwise', or a method of mean embeddings such as "
+        "'dp-merf' (for images 'joint')."
+    )
+
+
+class BoundsErrors(ABC):
+    """The ability to bound how far queries are from the kernels that they stand for."""
+
+    @abstractmethod
+    def error_bounds(
+        self, schema: Any, budget: Budget, records: int
+    ) -> tuple[Any, ...]:
+        """Returns the bounds.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            records: Number of records, as far as the public knows.
+
+        Returns:
+            A bound for each query whose dimension is a trade-off, or for what the noise
+            on all of them costs; each has `text` and `to_json`.
+        """
+
+
+class ClosedForm(ABC):
+    """The ability to read a model off a release: nothing is left to be fitted.
+
+    It stands before `Method` or its like among the bases of a method.
+    """
+
+    @abstractmethod
+    def model(self, release: Release) -> RecordModel:
+        """Returns the model of records that a release says."""
+
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
+        """Returns a fit that is done; see `Method`."""
+        return FinishedFit()
+
+    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
+        """Returns the synthesizer with the model of a release."""
+        return fitted_synthesizer(release, fitting, self.model(release))
