@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -43,6 +43,7 @@ from noisegate.schema.parsing import (
     parse_floats,
     parse_timestamps,
 )
+from noisegate.schema.relations.values import values_of
 
 
 class Numbers(NamedTuple):
@@ -117,7 +118,7 @@ def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
     table = table.take(
         pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1))
     )
-    layout = schema.layout
+    layout = schema.file_layout
     numbers = [read_numbers(table, column, schema) for column in layout.numeric]
     codes = [_encoded(table, column, schema) for column in layout.coded]
     fits = np.ones(table.num_rows, dtype=np.bool_)
@@ -138,6 +139,65 @@ def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
         else np.empty((len(fits), 0))
     )
     return Rows(numeric[fits], coded[fits].astype(np.int32))
+
+
+def with_coordinates(
+    tables: Sequence[pa.Table], schema: Schema
+) -> tuple[list[pa.Table], Schema]:
+    """Adds the columns that were measured in place of computed ones, as differences are.
+
+    Args:
+        tables: Tables with the columns of the file.
+        schema: Their schema.
+
+    Returns:
+        The tables with a further column for each coordinate, and a schema without
+        relations of the columns of both.
+    """
+    added = [
+        column
+        for column in schema.coordinates.columns
+        if column.name not in schema.names
+    ]
+    if not added:
+        return list(tables), schema
+    described = Schema(
+        [*schema.columns, *added],
+        label=schema.label,
+        missing_values=schema.missing_values,
+        constraints=schema.constraints,
+    )
+    extended = [_with_coordinates(table, schema, added) for table in tables]
+    return extended, described
+
+
+def _with_coordinates(
+    table: pa.Table, schema: Schema, added: Sequence[Column]
+) -> pa.Table:
+    """Adds coordinates to a table; a value outside the schema counts as missing."""
+    numeric = [
+        _encoded(table, column, schema)[0] for column in schema.file_layout.numeric
+    ]
+    coded = [
+        np.minimum(_encoded(table, column, schema)[0], len(column.levels))
+        for column in schema.file_layout.coded
+    ]
+    rows = Rows(_side_by_side(numeric, len(table)), _side_by_side(coded, len(table)))
+    values = schema.measured_values(values_of(rows, schema.file_layout))
+    for column in added:
+        own = values[column.name]
+        # Where its sources are missing, there is none, whatever the column allows.
+        if column.numeric:
+            cells = column.to_arrow(own.numbers, own.is_missing)
+        else:
+            indices = pa.array(own.numbers, mask=own.is_missing)
+            cells = pa.array(column.decoded_levels).take(indices)
+        table = table.append_column(column.name, cells)
+    return table
+
+
+def _side_by_side(columns: Sequence[np.ndarray], row_count: int) -> np.ndarray:
+    return np.stack(columns, axis=1) if columns else np.empty((row_count, 0))
 
 
 def _encoded(

@@ -24,7 +24,13 @@ from noisegate_evaluate.images import (
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
-from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
+from noisegate_evaluate.reading import (
+    LinkedTables,
+    Tables,
+    beside,
+    bring_together,
+    with_coordinates,
+)
 from noisegate_evaluate.tables import (
     REGRESSORS,
     RegressionReport,
@@ -66,6 +72,10 @@ def evaluate_tables(
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
+    given_tables = [table for table in (synthetic, test, train) if table is not None]
+    tables, schema = with_coordinates(given_tables, schema)
+    synthetic, test = tables[:2]
+    train = None if train is None else tables[2]
     suite = (
         read_suite(classifiers, networks)
         if isinstance(classifiers, str)

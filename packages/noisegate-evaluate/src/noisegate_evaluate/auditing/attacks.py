@@ -398,7 +398,7 @@ def _in_one_column(schema: Schema) -> EncodedTable:
     else:
         found = one.rows(np.zeros(2, dtype=np.intp))
         found.numeric[:, 0] = (0.0, 1.0)
-    found = found.rows(~schema.broken(found)) if schema.constraints else found
+    found = found.rows(~schema.broken(found)) if schema.has_rules else found
     if len(found) < 2:
         raise OptionError(
             "the constraints of the schema leave one value to guess; audit it without them."

@@ -133,7 +133,7 @@ class Quantiles(MetricResult):
         schema: Schema = more["schema"]
         found: list[tuple[float, float, str, float]] = []
         ends: list[tuple[float, str]] = []
-        for column in schema.layout.numeric:
+        for column in schema.file_layout.numeric:
             ours, theirs = (
                 read_numbers(one, column, schema).unit for one in (synthetic, real)
             )
@@ -214,7 +214,7 @@ class EqualMass(MetricResult):
         }
         if (
             len(columns) < 2
-            or not schema.layout.numeric
+            or not schema.file_layout.numeric
             or not all(one.num_rows for one in both)
         ):
             return None

@@ -100,9 +100,12 @@ def nearest_images(
 def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """The columns of numbers, in [0, 1] and NaN where missing, and those of codes: (numbers, rows), (codes, rows)."""
     numbers = [
-        read_numbers(table, column, schema).unit for column in schema.layout.numeric
+        read_numbers(table, column, schema).unit
+        for column in schema.file_layout.numeric
     ]
-    codes = [read_levels(table, column, schema).codes for column in schema.layout.coded]
+    codes = [
+        read_levels(table, column, schema).codes for column in schema.file_layout.coded
+    ]
     rows = table.num_rows
     return np.array(numbers, np.float32).reshape(-1, rows), np.array(
         codes, np.int32

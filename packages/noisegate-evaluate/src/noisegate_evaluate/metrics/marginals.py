@@ -335,4 +335,4 @@ def _share(rule: Constraint | Sum, rows: Rows, schema: Schema) -> float:
         return 0.0
     if isinstance(rule, Sum):
         return float(rule.broken(numbers_by_column(rows, schema)).mean())
-    return float(np.mean(rule.broken(rows, schema.layout, schema.missing_values)))
+    return float(np.mean(rule.broken(rows, schema.file_layout, schema.missing_values)))

@@ -30,7 +30,13 @@ from noisegate_evaluate.metrics.copies import (
     nearest_records,
 )
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
-from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
+from noisegate_evaluate.reading import (
+    LinkedTables,
+    Tables,
+    beside,
+    bring_together,
+    with_coordinates,
+)
 from noisegate_evaluate.reporting.page import (
     Card,
     Chart,
@@ -332,15 +338,17 @@ def compared(
 ) -> Measured:
     """Returns an evaluation of tables with what the page shows beside it."""
     real = test if train is None else train
+    tables, described = with_coordinates((synthetic, test, real), schema)
+    all_synthetic, all_test, all_real = tables
     return Measured(
-        schema=schema,
+        schema=described,
         report=report,
         copies=None
         if train is None
-        else nearest_records(synthetic, train, test, schema, seed=seed),
+        else nearest_records(all_synthetic, all_real, all_test, described, seed=seed),
         counted=(synthetic.num_rows, real.num_rows),
-        synthetic=synthetic,
-        real=real,
+        synthetic=all_synthetic,
+        real=all_real,
     )
 
 

@@ -303,7 +303,7 @@ def public_page(
     if drawn is not None and len(drawn):
         found = measured_columns(released, schema.layout, drawn)
     places = (
-        {name: place for place, name in enumerate(schema.names)}
+        {name: place for place, name in enumerate(schema.coordinates.names)}
         if schema.images is None
         else {}
     )
@@ -511,7 +511,11 @@ def linked_page(
         release,
         verdict,
         distance,
-        schema={"images": None, "constraints": [*own, *map(str, schema.constraints)]},
+        schema={
+            "images": None,
+            "relations": [],
+            "constraints": [*own, *map(str, schema.constraints)],
+        },
         drawn=0,
         what=f"A synthetic copy of {len(schema.tables)} linked tables: {', '.join(schema.names)}",
         records=(records, unit.replace("records", f"records of {schema.root.name}")),

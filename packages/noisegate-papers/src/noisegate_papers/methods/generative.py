@@ -112,7 +112,7 @@ class GenerativeMethod(DescentMethod):
             step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes
         )
         made = Synthesizer(release=release, model=model, summary=summary)
-        if release.schema.constraints:
+        if release.schema.has_rules:
             return made.with_verdict_of_rules()
         return made
 

@@ -45,7 +45,7 @@ def fitted_synthesizer(
         release, fitting, expected=expected, verdicts=verdicts, is_far=is_far
     )
     synthesizer = Synthesizer(release=release, model=model, summary=summary)
-    if release.schema.constraints:
+    if release.schema.has_rules:
         return synthesizer.with_verdict_of_rules()
     return synthesizer
 

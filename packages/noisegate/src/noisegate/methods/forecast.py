@@ -403,7 +403,7 @@ def verdict_of_plan(
     if records is None:
         return _verdict_without_records(needed, budget.epsilon)
     if isinstance(schema, Schema):
-        cures = _cures(_Search(method, schema, budget, expected))
+        cures = _cures(_Search(method, schema.coordinates, budget, expected))
     else:
         # Fewer columns or cells are not tried in several tables.
         cures = _more_records(expected)

@@ -406,7 +406,8 @@ def _title(release: Release) -> str:
 def _description(release: Release) -> str:
     """Describes the records in words: synthetic, with a guarantee, and their rules."""
     certificate = release.certificate
-    constraints = [str(constraint) for constraint in release.schema.constraints]
+    schema = release.schema
+    constraints = [str(rule) for rule in (*schema.relations, *schema.constraints)]
     rules = f" Every record keeps to: {'; '.join(constraints)}." if constraints else ""
     return (
         "Synthetic records, none of which is a real one, made by noisegate "

@@ -265,24 +265,22 @@ def mix_batches(
 
 
 def rejecting_rules(schema: Schema, records: EncodedTable) -> list[RejectionRate]:
-    """Returns the constraints of a schema that some records break.
+    """Returns the rules of a schema that some records break.
 
     Args:
         schema: Schema of the records.
         records: Any number of records.
 
     Returns:
-        Each constraint that is broken, with the share of the records that break it;
-        the one that is broken most often comes first.
+        Each rule that is broken, with the share of the records that break it; the one
+        that is broken most often comes first.
     """
     if not len(records):
         return []
-    rates: list[RejectionRate] = []
-    for constraint in schema.constraints:
-        is_broken = constraint.broken(records, schema.layout, schema.missing_values)
-        share = float(is_broken.mean())
-        if share > 0:
-            rates.append((str(constraint), share))
+    rates: list[RejectionRate] = [
+        (rule, float(is_broken.mean()))
+        for rule, is_broken in schema.broken_rules(records)
+    ]
     return sorted(rates, key=lambda rate: -rate[1])
 
 

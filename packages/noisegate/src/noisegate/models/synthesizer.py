@@ -183,7 +183,7 @@ class Synthesizer(Shown):
 
         The others are drawn again. It is 1 where the schema has no constraints.
         """
-        if not self.schema.constraints:
+        if not self.schema.has_rules:
             return 1.0
         is_broken = self.schema.broken(self._probe_records)
         return float(1 - is_broken.mean())
@@ -195,7 +195,7 @@ class Synthesizer(Shown):
         The one that is broken most often comes first; those that are never broken are
         left out.
         """
-        if not self.schema.constraints:
+        if not self.schema.has_rules:
             return []
         return rejecting_rules(self.schema, self._probe_records)
 
@@ -532,7 +532,7 @@ class Synthesizer(Shown):
         requested = "the constraints of the schema"
         if region is not None:
             condition = f"where={dict(where or {})!r}"
-            if self.schema.constraints:
+            if self.schema.has_rules:
                 requested = f"{condition} and {requested}"
             else:
                 requested = condition
@@ -551,7 +551,7 @@ class Synthesizer(Shown):
         def explain(candidates: EncodedTable) -> str:
             return explain_rejection(rejecting_rules(self.schema, candidates))
 
-        is_conditioned = region is not None or bool(self.schema.constraints)
+        is_conditioned = region is not None or self.schema.has_rules
         return accepted_batches(
             model,
             n,
@@ -581,7 +581,7 @@ class Synthesizer(Shown):
             accepted.
         """
         random = public_random(seed)
-        if not self.schema.constraints:
+        if not self.schema.has_rules:
             records = EncodedTable.concatenate(list(self.records(n, seed=seed)))
             return records, Tally(drawn=n, accepted=n, yielded=n)
         return accepted_within(
@@ -601,7 +601,7 @@ class Synthesizer(Shown):
             OptionError: if the column is unknown or numeric, or `where` names it.
         """
         try:
-            column = self.schema.column(even)
+            column = self.schema.coordinates.column(even)
         except SchemaError as error:
             raise OptionError(f"even: {error}") from None
         if column.numeric:

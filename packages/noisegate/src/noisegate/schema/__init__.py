@@ -18,8 +18,9 @@ It promises three things:
    record more or less changes nothing in the others (G-06).
 2. Every encoded value lies within the public bounds, or is an atom that the schema
    names.
-3. Every decoded value keeps to its column: its bounds, levels and steps.
-   `Schema.broken` finds the records that break a constraint, and models draw others in
+3. Every decoded value keeps to its column: its bounds, levels and steps. Relations
+   hold in every decoded record. `Schema.broken` finds the records that break a
+   constraint, or whose computed values leave their bounds, and models draw others in
    their place.
 
 It holds, in the order in which to read it:
@@ -33,6 +34,7 @@ It holds, in the order in which to read it:
 - `encode`, `decode`: from Arrow tables to records and back.
 - `formats`: how text writes numbers and days, such as $1,234.50.
 - `constraints`: rules that no record breaks, and regions of records.
+- `relations`: rules that hold by construction, as they change what is measured.
 - `satisfiable`: whether any record keeps to all constraints.
 - `pixels`: the same for images, with a column for each pixel.
 - `files`: schema files in TOML.
@@ -62,6 +64,17 @@ from noisegate.schema.kinds import (
 from noisegate.schema.kinds.coded import CodedColumn
 from noisegate.schema.layout import EncodedTable, Layout
 from noisegate.schema.pixels import ImageForm, ImageShape, Resize
+from noisegate.schema.relations import (
+    Expression,
+    Formula,
+    Lookup,
+    OneOf,
+    OnlyIf,
+    Ordered,
+    Parts,
+    Relation,
+    Together,
+)
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 
 # Schemas that were pickled before 0.3 name modules that were moved; see `_old_names`.
@@ -81,15 +94,24 @@ __all__ = [
     "Decimal",
     "Duration",
     "EncodedTable",
+    "Expression",
+    "Formula",
     "ImageForm",
     "ImageShape",
     "Impossible",
     "Integer",
     "Layout",
+    "Lookup",
     "NumericColumn",
+    "OneOf",
+    "OnlyIf",
+    "Ordered",
     "Ordinal",
+    "Parts",
     "Region",
+    "Relation",
     "Schema",
+    "Together",
     "decode",
     "pixel_schema",
 ]

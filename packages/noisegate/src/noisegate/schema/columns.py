@@ -141,7 +141,10 @@ def card_row(column: Column, label: str | None) -> list[str]:
 
 
 def columns_card(
-    columns: Sequence[Column], label: str | None, constraints: Sequence[object]
+    columns: Sequence[Column],
+    label: str | None,
+    constraints: Sequence[object],
+    relations: Sequence[object] = (),
 ) -> ResultCard:
     """Returns the card of a table's schema.
 
@@ -149,12 +152,21 @@ def columns_card(
         columns: The columns, in order.
         label: Name of the label, or None.
         constraints: The constraints; each is shown as its text.
+        relations: The relations; each is shown as its text.
     """
     rows = [card_row(column, label) for column in columns]
     title = f"Schema: {len(rows):,} columns"
     sheets = [Sheet(title=f"{len(rows):,} columns", headings=CARD_HEADINGS, rows=rows)]
     if label is not None:
         title += f", label {label!r}"
+    if relations:
+        title += f", {len(relations):,} relations"
+        relations_sheet = Sheet(
+            title=f"{len(relations):,} relations",
+            headings=["what holds in every record"],
+            rows=[[str(relation)] for relation in relations],
+        )
+        sheets.append(relations_sheet)
     if constraints:
         title += f", {len(constraints):,} constraints"
         constraints_sheet = Sheet(

@@ -59,6 +59,8 @@ class Region:
             missing value.
         codes: By index of a column of levels, a code; where the column allows a missing
             value, the last code stands for it.
+        beyond: What records must meet besides, in columns that are computed from
+            others; None for nothing.
 
     Examples:
         >>> from noisegate import Schema
@@ -73,6 +75,7 @@ class Region:
     layout: Layout
     spans: Mapping[int, Span | None] = field(default_factory=dict)
     codes: Mapping[int, int] = field(default_factory=dict)
+    beyond: Callable[[Rows], npt.NDArray[np.bool_]] | None = None
 
     def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
         """Returns which records lie in the region once they are decoded, (records,)."""
@@ -86,6 +89,8 @@ class Region:
             else:
                 low, high = span
                 is_inside &= ~is_missing & (numbers >= low) & (numbers <= high)
+        if self.beyond is not None:
+            is_inside &= self.beyond(records)
         return is_inside
 
 

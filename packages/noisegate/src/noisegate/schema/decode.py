@@ -65,11 +65,12 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
             f"{', '.join(schema.names)}"
         )
     arrays: dict[str, pa.Array] = {}
-    for index, numeric_column in enumerate(layout.numeric):
-        positions = encoded.numeric[:, index]
+    rows = schema.file_rows(encoded)
+    for index, numeric_column in enumerate(schema.file_layout.numeric):
+        positions = rows.numeric[:, index]
         arrays[numeric_column.name] = _decode_numbers(numeric_column, positions)
-    for index, coded_column in enumerate(layout.coded):
-        codes = encoded.codes[:, index]
+    for index, coded_column in enumerate(schema.file_layout.coded):
+        codes = rows.codes[:, index]
         arrays[coded_column.name] = _decode_levels(coded_column, codes)
     if stored:
         for column in schema.columns:

@@ -40,13 +40,15 @@ from noisegate.schema.columns import (
     unfit_cell,
     unfit_type,
 )
-from noisegate.schema.layout import positions_of
+from noisegate.schema.layout import numbers_at, positions_of
 from noisegate.schema.parsing import (
     Mask,
     UnexpectedType,
     describe_type,
     is_text,
 )
+from noisegate.schema.relations.relation import ColumnValues
+from noisegate.schema.relations.values import encoded_values
 from noisegate.schema.schema import Schema
 
 
@@ -68,9 +70,16 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
     if schema.images is not None:
         return _encode_images(arrays, schema)
 
+    missing_markers = pa.array(schema.missing_values, pa.string())
+    if schema.relations:
+        values = {
+            column.name: _read_values(column, arrays[column.name], missing_markers)
+            for column in schema.columns
+        }
+        return encoded_values(schema.measured_values(values), schema.layout)
+
     layout = schema.layout
     record_count = len(arrays[schema.names[0]])
-    missing_markers = pa.array(schema.missing_values, pa.string())
     # Column by column in memory, as they are written here, and counted later.
     numeric = np.empty((len(layout.numeric), record_count), dtype=np.float64).T
     codes = np.empty((len(layout.coded), record_count), dtype=np.int32).T
@@ -84,6 +93,26 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
         numbers, is_present = read_cells(column, arrays[column.name], missing_markers)
         destinations[column.name][:] = encode_cells(column, numbers, is_present)
     return Rows(numeric, codes)
+
+
+def _read_values(
+    column: Column, array: pa.Array, missing_markers: pa.Array
+) -> ColumnValues:
+    """Reads the cells of a column as relations take them, within its bounds.
+
+    Args:
+        column: What the column is.
+        array: The cells, of any Arrow type.
+        missing_markers: Texts that stand for a missing value.
+    """
+    numbers, is_present = read_cells(column, array, missing_markers)
+    if not column.numeric:
+        codes = np.zeros(len(is_present), dtype=np.int64)
+        codes[is_present] = numbers
+        return ColumnValues(numbers=codes, is_missing=~is_present)
+    positions = np.zeros(len(is_present))
+    positions[is_present] = positions_of(column, numbers)
+    return ColumnValues(numbers=numbers_at(column, positions), is_missing=~is_present)
 
 
 def _encode_images(arrays: Mapping[str, pa.Array], schema: Schema) -> Images:

@@ -57,6 +57,10 @@ from noisegate.schema.files import (
 from noisegate.schema.kinds.kind import is_column
 from noisegate.schema.layout import EncodedTable, Layout, list_names
 from noisegate.schema.pixels import ImageColumns, ImageForm
+from noisegate.schema.relations.coordinates import Coordinates, without_columns
+from noisegate.schema.relations.forms import relations_from_form
+from noisegate.schema.relations.relation import Relation, Values
+from noisegate.schema.relations.values import encoded_values, values_of
 from noisegate.schema.satisfiable import find_contradiction, is_rarely_satisfied
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
@@ -67,7 +71,7 @@ _MAX_LISTED_PROBLEMS = 10
 
 # Keys of a form that are fields of `Schema` as they stand, and all keys.
 _PLAIN_KEYS = ("label", "missing_values", "ignore")
-_KEYS = (*_PLAIN_KEYS, "images", "columns", "constraints")
+_KEYS = (*_PLAIN_KEYS, "images", "columns", "constraints", "relations")
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +84,8 @@ class Schema(StoredSchema):
         missing_values: Text that stands for a missing value.
         ignore: Names of columns that the data may have and that are never read.
         constraints: What no record can hold; synthetic records keep to all of them.
+        relations: What holds in every record by construction, such as a sum; see
+            `noisegate.schema.relations`. Columns that they compute are not measured.
         images: Set if the records are images, whose columns and label these are; None
             for a plain table. See `pixel_schema`.
         reasons: Why a draft states what it states, by column or constraint, and its
@@ -105,6 +111,7 @@ class Schema(StoredSchema):
     ignore: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     images: ImageForm | None = None
+    relations: tuple[Relation, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -120,6 +127,8 @@ class Schema(StoredSchema):
         )
         self._check_names()
         self._check_levels()
+        set_fields(self, relations=_as_tuple("relations", self.relations))
+        self._check_relations()
         set_fields(self, constraints=_as_tuple("constraints", self.constraints))
         for constraint in self.constraints:
             if not isinstance(constraint, Comparison | Impossible):
@@ -127,7 +136,7 @@ class Schema(StoredSchema):
                     "expected constraints such as noisegate.schema.Comparison(...), "
                     f"found {constraint!r}"
                 )
-            constraint.check(self.layout, self.missing_values)
+            constraint.check(self.file_layout, self.missing_values)
 
     def _checked_image_columns(self) -> ImageColumns:
         """Checks that label and columns are those of `images`, and returns the latter.
@@ -166,9 +175,27 @@ class Schema(StoredSchema):
                     "from one of them"
                 )
 
+    def _check_relations(self) -> None:
+        """Checks the relations, and that the label is measured."""
+        if not self.relations:
+            return
+        if self.images is not None:
+            raise SchemaError("relations are for tables; images have none")
+        for relation in self.relations:
+            if not isinstance(relation, Relation):
+                raise SchemaError(
+                    "expected relations such as noisegate.schema.Ordered(...), found "
+                    f"{relation!r}"
+                )
+        if self.label in self._transform.dependent_names:
+            raise SchemaError(
+                f"label {self.label!r} is computed by a relation, and methods measure "
+                "the label: take the relation out, or name another label"
+            )
+
     def _check_levels(self) -> None:
         """Checks that no level would be read as a missing value."""
-        for column in self.layout.coded:
+        for column in self.file_layout.coded:
             unreadable = [
                 text for text in column.stated_texts if str(text) in self.missing_values
             ]
@@ -247,10 +274,17 @@ class Schema(StoredSchema):
         settings = {key: form[key] for key in _PLAIN_KEYS if key in form}
         if "images" not in form:
             columns = _columns_from_forms(column_forms)
-            constraints = constraints_from_form(form, columns)
-            return cls(columns=columns, constraints=constraints, **settings)
+            return cls(
+                columns=columns,
+                constraints=constraints_from_form(form, columns),
+                relations=relations_from_form(
+                    form.get("relations", []),
+                    {column.name: column for column in columns},
+                ),
+                **settings,
+            )
 
-        misplaced = [key for key in ("label", "columns") if key in form]
+        misplaced = [key for key in ("label", "columns", "relations") if key in form]
         if misplaced:
             raise SchemaError(
                 f"`{misplaced[0]}` cannot stand beside [images], which says the "
@@ -277,7 +311,7 @@ class Schema(StoredSchema):
         """
         names = self.names if self.images is None else [self.label]
         check_visible("the name of a column,", names)
-        for column in self.layout.coded:
+        for column in self.file_layout.coded:
             check_visible(f"column {column.name!r}: the level", column.levels)
 
         has_stored_form = self.images is None and any(
@@ -296,7 +330,7 @@ class Schema(StoredSchema):
     def _check_satisfiable(self) -> None:
         """Checks that some record keeps to all constraints, as far as a search can."""
         contradiction = find_contradiction(
-            self.constraints, self.layout, self.missing_values
+            self.constraints, self.file_layout, self.missing_values
         )
         if contradiction:
             plural = "s" if len(contradiction) > 1 else ""
@@ -309,7 +343,9 @@ class Schema(StoredSchema):
     def card(self) -> ResultCard:
         """Returns the schema as a card for a terminal or a notebook."""
         if self.images is None:
-            return columns_card(self.columns, self.label, self.constraints)
+            return columns_card(
+                self.columns, self.label, self.constraints, self.relations
+            )
         if self.images.label is None:
             labels = "without labels"
         else:
@@ -329,6 +365,8 @@ class Schema(StoredSchema):
         for name in self.ignore:
             # A draft has a reason for each column that it ignores.
             facts[name] = "" if self.reasons else "ignored"
+        for relation in self.relations:
+            facts[str(relation)] = "relation"
         for constraint in self.constraints:
             facts[str(constraint)] = "constraint"
         facts_with_reasons = {}
@@ -380,6 +418,8 @@ class Schema(StoredSchema):
             form["images"] = self.images.form()
         if self.constraints:
             form["constraints"] = [constraint.form() for constraint in self.constraints]
+        if self.relations:
+            form["relations"] = [relation.form() for relation in self.relations]
         return form
 
     @cached_property
@@ -390,17 +430,33 @@ class Schema(StoredSchema):
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """Returns the column of this name; a `SchemaError` if there is none."""
-        return self.layout.column(name)
+        """Returns the column of this name; a `SchemaError` if there is none.
+
+        It is a column of the file, or one that is measured in place of some.
+        """
+        is_of_file = name in self.file_layout.coded_places or (
+            name in self.file_layout.numeric_places
+        )
+        return self.file_layout.column(name) if is_of_file else self.layout.column(name)
 
     @property
     def label_column(self) -> Column | None:
         """The label; a numeric one means that methods treat the table as unlabelled."""
         return None if self.label is None else self.column(self.label)
 
+    # --- What is measured of a record. ---
+
     @cached_property
     def layout(self) -> Layout:
-        """Which column of an encoded table holds which column of the schema."""
+        """Which column of an encoded table holds which column that is measured.
+
+        These are the columns of the file, unless relations compute some from others.
+        """
+        return self.coordinates.file_layout
+
+    @cached_property
+    def file_layout(self) -> Layout:
+        """Which column of a table of `file_rows` holds which column of the file."""
         if self.images is not None:
             label_column = self.images.columns.label
             return Layout(
@@ -416,11 +472,48 @@ class Schema(StoredSchema):
             label=coded_names.index(self.label) if self.label in coded_names else None,
         )
 
+    @cached_property
+    def coordinates(self) -> Schema:
+        """The schema of what is measured; this schema if there are no relations."""
+        if not self.relations:
+            return self
+        return Schema(
+            self._transform.columns,
+            label=self.label,
+            missing_values=self.missing_values,
+        )
+
+    @cached_property
+    def _transform(self) -> Coordinates:
+        """How a record of the file becomes what is measured of it, and back."""
+        return Coordinates(tuple(self.columns), self.relations)
+
+    def measured_values(self, values: Values) -> Values:
+        """Computes what is measured of records from their values in the file.
+
+        What is measured of a record follows from that record alone, bit for bit.
+
+        Args:
+            values: The values of each column of the file, within its bounds.
+        """
+        return self._transform.measure(values) if self.relations else values
+
+    def file_values(self, records: EncodedTable) -> Values:
+        """Computes the columns of the file from encoded records, by name."""
+        measured = values_of(records, self.layout)
+        return self._transform.restore(measured) if self.relations else measured
+
+    def file_rows(self, records: EncodedTable) -> EncodedTable:
+        """Encodes the columns of the file, in `file_layout`, of encoded records."""
+        if not self.relations:
+            return records
+        return encoded_values(self.file_values(records), self.file_layout)
+
     def unlabelled(self) -> Schema:
         """Returns the schema of the same records with their label ignored.
 
-        Constraints are dropped. A schema without a label of levels is returned as it
-        is.
+        Constraints are dropped, and relations that name the label. A schema without a
+        label of levels is returned as it is.
         """
         if self.layout.label is None:
             return self
@@ -432,6 +525,7 @@ class Schema(StoredSchema):
             label=None,
             ignore=(*self.ignore, str(self.label)),
             constraints=(),
+            relations=without_columns(self.relations, frozenset([str(self.label)])),
             images=None if self.images is None else self.images.unlabelled(),
         )
 
@@ -446,7 +540,24 @@ class Schema(StoredSchema):
             SchemaError: for the first column that is unknown, or whose value it can
                 never have.
         """
-        return read_region(values, self.layout, self.missing_values)
+        if not self.relations:
+            return read_region(values, self.layout, self.missing_values)
+        # Of a computed column nothing is known before the record is computed.
+        computed = {
+            name: value
+            for name, value in values.items()
+            if name in self._transform.computed_names
+        }
+        measured = {
+            name: value for name, value in values.items() if name not in computed
+        }
+        region = read_region(measured, self.layout, self.missing_values)
+        if not computed:
+            return region
+        of_file = read_region(computed, self.file_layout, self.missing_values)
+        return replace(
+            region, beyond=lambda records: of_file.contains(self.file_rows(records))
+        )
 
     @property
     def hardly_satisfiable(self) -> str | None:
@@ -456,7 +567,9 @@ class Schema(StoredSchema):
         """
         if not self.constraints:
             return None
-        if not is_rarely_satisfied(self.constraints, self.layout, self.missing_values):
+        if not is_rarely_satisfied(
+            self.constraints, self.file_layout, self.missing_values
+        ):
             return None
         return (
             "of records drawn evenly within the bounds, fewer than 1 in 10,000 keep to "
@@ -465,11 +578,41 @@ class Schema(StoredSchema):
             "drop a constraint."
         )
 
-    def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
-        """Finds the records that break a constraint when decoded, (records,)."""
-        is_broken = np.zeros(len(records), dtype=np.bool_)
+    @property
+    def has_rules(self) -> bool:
+        """Whether records may be drawn that are to be drawn again."""
+        return bool(self.constraints or self.relations)
+
+    def broken_rules(
+        self, records: EncodedTable
+    ) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+        """Finds the rules that some records break when decoded.
+
+        Args:
+            records: Encoded records.
+
+        Returns:
+            Each constraint that is broken, and each relation that computes a value
+            which its column cannot have, as text, with the records, (records,).
+        """
+        rows = records
+        broken: list[tuple[str, npt.NDArray[np.bool_]]] = []
+        if self.relations:
+            values = self.file_values(records)
+            rows = encoded_values(values, self.file_layout)
+            for relation, is_outside in self._transform.out_of_range(values):
+                broken.append((str(relation), is_outside))
         for constraint in self.constraints:
-            is_broken |= constraint.broken(records, self.layout, self.missing_values)
+            is_broken = constraint.broken(rows, self.file_layout, self.missing_values)
+            if is_broken.any():
+                broken.append((str(constraint), is_broken))
+        return broken
+
+    def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
+        """Finds the records that break a rule when decoded, (records,)."""
+        is_broken = np.zeros(len(records), dtype=np.bool_)
+        for _, breaks_rule in self.broken_rules(records):
+            is_broken |= breaks_rule
         return is_broken
 
 

@@ -223,7 +223,7 @@ def sample_command(
             fields["grid"] = str(grid)
         if package is not None:
             fields["package"] = str(package)
-        if synthesizer.schema.constraints:
+        if synthesizer.schema.has_rules:
             fields["kept_share"] = synthesizer.kept_share
         if guard is not None:
             fields["effective_n"] = guard.summary

@@ -385,7 +385,7 @@ def check(
 
     warn_about_constraints(schema)
     satisfied_share = satisfied_fraction(
-        schema.constraints, schema.layout, schema.missing_values
+        schema.constraints, schema.file_layout, schema.missing_values
     )
     if as_json:
         _print_schema(schema, satisfied_share)
@@ -441,7 +441,7 @@ def _show_linked(schema: LinkedSchema) -> None:
 
 
 def _show_columns(title: str, schema: Schema) -> None:
-    """Prints a table of the columns, and the constraints below it.
+    """Prints a table of the columns, and the relations and constraints below it.
 
     Args:
         title: Of the table.
@@ -455,6 +455,8 @@ def _show_columns(title: str, schema: Schema) -> None:
     hidden_count = len(schema.columns) - len(shown_columns)
     if hidden_count:
         OUT.print(f"... and {hidden_count:,} more columns; --json shows all.")
+    for relation in schema.relations:
+        OUT.print(f"Relation: {relation}", markup=False)
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
 

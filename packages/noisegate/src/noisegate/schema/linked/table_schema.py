@@ -155,6 +155,11 @@ class LinkedTable:
         """Checks all fields but the name."""
         if not isinstance(self.schema, Schema) or self.schema.images is not None:
             raise SchemaError("expected a Schema of columns; images cannot be linked")
+        if self.schema.relations:
+            raise SchemaError(
+                "relations are for a single table; write rule = "
+                f"{str(self.schema.relations[0])!r} as a constraint, or take it out"
+            )
         for field in ("key", "parent_key"):
             set_fields(self, **{field: _checked_key(field, getattr(self, field))})
         for field in ("parent", "order", "since"):

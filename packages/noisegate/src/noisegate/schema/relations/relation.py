@@ -1,0 +1,171 @@
+"""What every relation can do: the contract between a table and what is measured of it.
+
+A relation is public knowledge that holds in every record, such as `discharge >=
+admission`. It changes the coordinates of a record before the gate: what is measured of
+the two dates is the first and the days between them, so that the second date, which is
+computed again from both, can never lie before the first.
+
+A column that a relation computes is *dependent*. It is not measured; the *coordinates*
+of the relation, if it has any, are measured in its place.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import Column
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnValues:
+    """The values of one column in some records.
+
+    Attributes:
+        numbers: Numbers as `noisegate.schema.layout` has them, or codes of a column of
+            levels; arbitrary where missing, (records,).
+        is_missing: Which values are missing, (records,).
+    """
+
+    numbers: npt.NDArray[Any]
+    is_missing: Mask
+
+
+Values: TypeAlias = Mapping[str, ColumnValues]
+"""The values of several columns, by name."""
+Columns: TypeAlias = Mapping[str, Column]
+"""The columns of a file, by name."""
+
+
+class Relation(ABC):
+    """A relation of the columns of one record."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The columns of the file that it names."""
+
+    @property
+    @abstractmethod
+    def computed(self) -> tuple[str, ...]:
+        """Those of them whose values it computes or changes."""
+
+    @property
+    @abstractmethod
+    def dependent(self) -> tuple[str, ...]:
+        """Those of the computed ones that are not measured."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The relation as text, for messages and pages."""
+
+    @abstractmethod
+    def form(self) -> dict[str, Any]:
+        """Returns its form in a schema file."""
+
+    @abstractmethod
+    def check(self, columns: Columns) -> None:
+        """Checks that the columns are there, and of kinds that can be so related.
+
+        Raises:
+            SchemaError: if not.
+        """
+
+    @abstractmethod
+    def coordinates(self, columns: Columns) -> tuple[Column, ...]:
+        """Returns the columns that are measured in place of the dependent ones."""
+
+    @abstractmethod
+    def measure(self, values: Values, columns: Columns) -> Values:
+        """Computes the coordinates of records from their values in the file.
+
+        The coordinates of a record follow from that record alone, bit for bit. A record
+        that breaks the relation gets those of a near one that keeps to it.
+
+        Args:
+            values: At least the columns that the relation names.
+            columns: The columns of the file.
+
+        Returns:
+            A value for each coordinate, by its name.
+        """
+
+    @abstractmethod
+    def restore(self, values: Values, columns: Columns) -> Values:
+        """Computes the columns that the relation computes, from all others.
+
+        Args:
+            values: The coordinates, and the columns of the file that are restored so
+                far.
+            columns: The columns of the file.
+
+        Returns:
+            A value for each computed column, by its name.
+        """
+
+    @abstractmethod
+    def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
+        """Returns which restored records have a computed value that cannot be.
+
+        Args:
+            values: All columns of the file, restored.
+            columns: The columns of the file.
+
+        Returns:
+            Which records are to be drawn again, (records,); None if all are fine.
+        """
+
+
+def related_column(columns: Columns, name: str, relation: object) -> Column:
+    """Returns the column that a relation names.
+
+    Raises:
+        SchemaError: if there is none.
+    """
+    if name not in columns:
+        raise SchemaError(
+            f"relation {relation!s}: no column {name!r} in the schema; its columns are "
+            f"{', '.join(columns)}"
+        )
+    return columns[name]
+
+
+def related_number(columns: Columns, name: str, relation: object) -> Any:
+    """Returns the column that a relation names, and that must hold numbers or dates.
+
+    Raises:
+        SchemaError: if there is none, or it has levels.
+    """
+    column = related_column(columns, name, relation)
+    if not column.numeric:
+        raise SchemaError(
+            f"relation {relation!s}: column {name!r} is {column.kind}; expected "
+            "numbers, dates or points in time"
+        )
+    return column
+
+
+def check_missing_follows(
+    relation: object, name: str, columns: Columns, sources: tuple[str, ...]
+) -> None:
+    """Checks that a computed column may be missing where one of its sources is.
+
+    Raises:
+        SchemaError: if it may not.
+    """
+    if columns[name].missing:
+        return
+    for source in sources:
+        if columns[source].missing:
+            raise SchemaError(
+                f"relation {relation!s}: {name!r} is missing where {source!r} is; set "
+                f"missing = true for {name!r}, or take it out for {source!r}"
+            )
