@@ -246,7 +246,7 @@ def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
         constraints["enum"] = list(column.levels)
 
     field: dict[str, Any] = {"name": column.name, "type": column.table_schema_type}
-    time_format = column.csv_time_format if is_csv else None
+    time_format = _csv_time_format(column) if is_csv else None
     if time_format is not None:
         field["format"] = time_format
     field["constraints"] = {
@@ -254,6 +254,22 @@ def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
         for key, value in constraints.items()
     }
     return field
+
+
+def _csv_time_format(column: Column) -> str | None:
+    """Returns how Arrow's CSV writer writes a column of points in time.
+
+    Returns:
+        The fields, for `strftime`; None for a column of other values.
+    """
+    import pyarrow.types as pt
+
+    from noisegate.schema.arrow_types import public_values
+
+    arrow_type = public_values(column).type
+    if not pt.is_timestamp(arrow_type):
+        return None
+    return "%Y-%m-%d %H:%M:%S.%f" + ("Z" if arrow_type.tz else "")
 
 
 def _json_value(value: Any, time_format: str | None) -> Any:

@@ -125,7 +125,7 @@ def check_stored(columns: Iterable[Column]) -> None:
                 'that holds all its values, as "uint8", "float" or "timestamp[ms]" may; '
                 "correct it, or leave it out"
             )
-        spelling = getattr(column, "spelling", None)
+        spelling = column.spelling
         if spelling is not None and not _succeeds(_spelling_is_read_back, column):
             raise SchemaError(
                 f"column {column.name!r}: spelling = {spelling!r} does not write what "

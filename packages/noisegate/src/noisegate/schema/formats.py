@@ -326,16 +326,14 @@ def _format_time(text_format: str, timestamp: str) -> str:
     return _FIELD.sub(write, text_format)
 
 
-def write_times(cells: pa.Array, spelling: str | None) -> pa.Array:
+def write_times(spelling: str, cells: pa.Array) -> pa.Array:
     """Writes days or points in time as text.
 
     Args:
-        cells: Dates or timestamps; nulls stay.
         spelling: The fields, as Arrow's `strftime` knows them, with ".%3f" or ".%f" for
-            digits of a second; None for ISO text.
+            digits of a second.
+        cells: Dates or timestamps; nulls stay.
     """
-    if spelling is None:
-        return cells.cast("string")
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -315,7 +315,7 @@ class Schema(StoredSchema):
             check_visible(f"column {column.name!r}: the level", column.levels)
 
         has_stored_form = self.images is None and any(
-            column.type or getattr(column, "spelling", None) for column in self.columns
+            column.type or column.spelling for column in self.columns
         )
         if has_stored_form:
             # Imported here: PyArrow is slow to load, and few schemas state types.

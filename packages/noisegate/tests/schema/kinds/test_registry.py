@@ -1,6 +1,8 @@
 """Kinds of column are found by their names, and pickles of before by the modules that had them."""
 
+import abc
 import dataclasses
+import inspect
 import pickle
 import pickletools
 import re
@@ -8,6 +10,7 @@ import sys
 import warnings
 
 import pytest
+from tests.house.inheritance import concrete_overrides
 
 from noisegate import Schema
 from noisegate.errors import SchemaError
@@ -24,6 +27,14 @@ def test_every_kind_of_the_project_is_found_by_its_name():
     for kind in classes:
         assert kind.__module__ == f"noisegate.schema.kinds.{kind.kind}"
         assert next(iter(dataclasses.fields(kind))).name == "name"
+
+
+def test_a_class_is_abstract_or_a_kind_and_replaces_no_method_of_its_bases():
+    for kind in COLUMN_KINDS.values():
+        bases = [base for base in kind.__mro__[1:] if inspect.isabstract(base)]
+        assert kind.__mro__[1:] == (*bases, abc.ABC, object)
+        assert not inspect.isabstract(kind)
+        assert not concrete_overrides([kind, *bases])
 
 
 def test_an_unknown_kind_is_refused_with_those_that_there_are():

@@ -10,6 +10,7 @@ import numpy as np
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_levels, set_fields
 from noisegate.schema.kinds.coded import CodedColumn
+from noisegate.schema.kinds.kind import Checks
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -19,6 +20,39 @@ if TYPE_CHECKING:
 
 # Codes of truth values by the words that a condition may use for them, in any case.
 _CODES = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
+
+
+def check_words(column: Boolean) -> None:
+    """Checks that words are stated for both truth values or none, and differ."""
+    set_fields(
+        column,
+        true_values=_checked_words(column.name, column.true_values),
+        false_values=_checked_words(column.name, column.false_values),
+    )
+    words = [word.lower() for word in column.words]
+    is_one_sided = bool(column.true_values) != bool(column.false_values)
+    has_repeated_word = len(set(words)) < len(words)
+    if is_one_sided or has_repeated_word:
+        raise SchemaError(
+            f"column {column.name!r}: true_values and false_values must both be "
+            "stated, each word once in any case, found "
+            f"{list(column.true_values)} and {list(column.false_values)}"
+        )
+
+
+def _checked_words(name: str, words: Any) -> tuple[str, ...]:
+    """Checks words for a truth value, which may be integers; none are allowed."""
+    if not words:
+        return ()
+    return tuple(str(word) for word in checked_levels(name, words))
+
+
+def _spell_truth_values(spelling: str, cells: pa.Array) -> pa.Array:
+    """Writes truth values by a spelling such as "True/False"."""
+    import pyarrow.compute as pc
+
+    true_text, false_text = spelling.split("/")
+    return pc.if_else(cells, true_text, false_text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +89,8 @@ class Boolean(CodedColumn):
     spelling: str | None = None
 
     kind: ClassVar[Literal["boolean"]] = "boolean"
+    checks: ClassVar[Checks] = (check_words,)
+    write_spelling = staticmethod(_spell_truth_values)
     levels: ClassVar[tuple[bool, bool]] = (False, True)  # type: ignore[misc]
     is_truth_value: ClassVar[bool] = True
     expected_value: ClassVar[str] = "true or false (or yes/no, 1/0)"
@@ -69,29 +105,6 @@ class Boolean(CodedColumn):
     def words(self) -> tuple[str, ...]:
         """The words for false, then those for true; empty if none are stated."""
         return (*self.false_values, *self.true_values)
-
-    def _check(self) -> None:
-        """Checks that words are stated for both truth values or none, and differ."""
-        set_fields(
-            self,
-            true_values=self._checked_words(self.true_values),
-            false_values=self._checked_words(self.false_values),
-        )
-        words = [word.lower() for word in self.words]
-        is_one_sided = bool(self.true_values) != bool(self.false_values)
-        has_repeated_word = len(set(words)) < len(words)
-        if is_one_sided or has_repeated_word:
-            raise SchemaError(
-                f"column {self.name!r}: true_values and false_values must both be "
-                "stated, each word once in any case, found "
-                f"{list(self.true_values)} and {list(self.false_values)}"
-            )
-
-    def _checked_words(self, words: Any) -> tuple[str, ...]:
-        """Checks words for a truth value, which may be integers; none are allowed."""
-        if not words:
-            return ()
-        return tuple(str(word) for word in checked_levels(self.name, words))
 
     @property
     def stated_texts(self) -> tuple[str, ...]:
@@ -120,17 +133,3 @@ class Boolean(CodedColumn):
         return parse_booleans(
             cells, true_words=self.true_values, false_words=self.false_values
         )
-
-    @property
-    def has_own_text(self) -> bool:
-        """Whether a spelling is stated."""
-        return self.spelling is not None
-
-    def write_text(self, cells: pa.Array) -> pa.Array:
-        """Writes truth values by the spelling, or as "true" and "false"."""
-        if self.spelling is None:
-            return cells.cast("string")
-        import pyarrow.compute as pc
-
-        true_text, false_text = self.spelling.split("/")
-        return pc.if_else(cells, true_text, false_text)

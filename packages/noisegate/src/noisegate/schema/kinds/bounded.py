@@ -29,7 +29,7 @@ from noisegate.schema.checks import (
     set_fields,
 )
 from noisegate.schema.formats import NUMBER_FORMATS, TextFormats
-from noisegate.schema.kinds.kind import ColumnKind
+from noisegate.schema.kinds.kind import Checks, ColumnKind, QuickParser
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class BoundedColumn(ColumnKind):
         has_bounds_in_table_schema: Whether `table_schema_type` is one that takes a
             minimum and a maximum.
         formats: The patterns that `format` may be.
+        reads_every_format: Whether cells are read in each of these, stated or not.
         checked_value: Returns a value in the type of this kind, or raises a
             `SchemaError`. It takes the column's name, what the value is called, and the
             value, as somebody wrote it in a schema file or in Python.
@@ -95,6 +96,7 @@ class BoundedColumn(ColumnKind):
     grades_towards_zero: ClassVar[bool] = False
     has_bounds_in_table_schema: ClassVar[bool] = True
     formats: ClassVar[TextFormats] = NUMBER_FORMATS
+    reads_every_format: ClassVar[bool] = False
     checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
 
     def __post_init__(self) -> None:
@@ -112,7 +114,7 @@ class BoundedColumn(ColumnKind):
         )
         if self.format is not None:
             self.formats.check(name, self.format)
-        self._check()
+        self.run_checks()
 
     def _checked_atoms(self) -> tuple[Any, ...]:
         """Checks that the atoms are values of this kind, distinct, and not too many."""
@@ -135,21 +137,6 @@ class BoundedColumn(ColumnKind):
                 "ordinal"
             )
         return atoms
-
-    def _check(self) -> None:
-        """Checks the fields against each other, and puts the atoms in order."""
-        if self.lower > self.upper:
-            raise SchemaError(
-                f"column {self.name!r}: lower = {self.lower} is above upper = "
-                f"{self.upper}; swap them"
-            )
-        if self.lower == self.upper:
-            raise SchemaError(
-                f"column {self.name!r}: lower and upper are both {self.lower}, and a "
-                "constant column carries nothing; widen the bounds, or drop the column "
-                "from the schema and add it to `ignore`"
-            )
-        set_fields(self, atoms=tuple(sorted(self.atoms)))
 
     # --- Values and numbers. ---
 
@@ -230,7 +217,7 @@ class BoundedColumn(ColumnKind):
     def cell_cure(self) -> str:
         """What a user can do about a cell that does not fit the column."""
         format_cure = ""
-        if self.format is None:
+        if self.format is None and not self.reads_every_format:
             format_cure = (
                 f'state how it is written (such as format = "{self.formats.example}"), '
             )
@@ -252,6 +239,33 @@ class BoundedColumn(ColumnKind):
         return text
 
 
+def check_bounds(column: BoundedColumn) -> None:
+    """Checks that the lower bound is below the upper, and puts the atoms in order."""
+    if column.lower > column.upper:
+        raise SchemaError(
+            f"column {column.name!r}: lower = {column.lower} is above upper = "
+            f"{column.upper}; swap them"
+        )
+    if column.lower == column.upper:
+        raise SchemaError(
+            f"column {column.name!r}: lower and upper are both {column.lower}, and a "
+            "constant column carries nothing; widen the bounds, or drop the column "
+            "from the schema and add it to `ignore`"
+        )
+    set_fields(column, atoms=tuple(sorted(column.atoms)))
+
+
+def parse_plain_numbers(
+    column: BoundedColumn, texts: pa.Array, missing_markers: pa.Array
+) -> npt.NDArray[Any] | None:
+    """Parses numbers, if each text is one as it stands, else returns None."""
+    from noisegate.schema import parsing
+
+    if column.fractional:
+        return parsing.parse_plain_floats(texts, missing_markers)
+    return parsing.parse_plain_integers(texts, missing_markers)
+
+
 class NumberColumn(BoundedColumn):
     """A column of plain numbers: with a fraction if `fractional`, else integers.
 
@@ -264,6 +278,7 @@ class NumberColumn(BoundedColumn):
     """
 
     scale: ClassVar[str] = "numbers"
+    quick_parser: ClassVar[QuickParser | None] = staticmethod(parse_plain_numbers)
 
     def read_value(self, value: Any) -> float:
         """Returns a number, or text of one."""
@@ -291,21 +306,16 @@ class NumberColumn(BoundedColumn):
             return parsing.parse_floats(cells)
         return parsing.parse_integers(cells)
 
-    def parse_quickly(
-        self, texts: pa.Array, missing_markers: pa.Array
-    ) -> npt.NDArray[Any] | None:
-        """Parses numbers, if each text is one as it stands."""
-        from noisegate.schema import parsing
-
-        if self.fractional:
-            return parsing.parse_plain_floats(texts, missing_markers)
-        return parsing.parse_plain_integers(texts, missing_markers)
-
     def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
         """Returns numbers as they are, float64 or int64."""
         import pyarrow as pa
 
         return pa.array(numbers, mask=is_missing)
+
+
+def check_width(column: RealColumn) -> None:
+    """Checks that the distance of the bounds is finite, as each of them is."""
+    checked_real(column.name, "upper - lower", column.upper - column.lower)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,12 +337,7 @@ class RealColumn(BoundedColumn):
     stepped: ClassVar[Literal[False]] = False
     fractional: ClassVar[bool] = True
     checked_value = staticmethod(checked_real)
-
-    def _check(self) -> None:
-        """Checks that the distance of the bounds is finite, too."""
-        super()._check()
-        # Two finite bounds may be an infinite distance apart.
-        checked_real(self.name, "upper - lower", self.upper - self.lower)
+    checks: ClassVar[Checks] = (check_bounds, check_width)
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:

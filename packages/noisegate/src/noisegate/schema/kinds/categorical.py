@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.kinds.coded import LevelColumn
+from noisegate.schema.kinds.kind import Checks
 
-# PyArrow is imported in functions, so that `noisegate schema` answers at once.
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-    from noisegate.schema.parsing import Parsed
+def check_other(column: Categorical) -> None:
+    """Checks that `other`, if any, is one of the levels."""
+    if column.other is None:
+        return
+    # The types are compared too, as True equals the level 1.
+    has_type_of_levels = type(column.other) is type(column.levels[0])
+    if not has_type_of_levels or column.other not in column.levels:
+        raise SchemaError(
+            f"column {column.name!r}: other = {column.other!r} is not one of the "
+            "levels; add it to levels"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,26 +50,8 @@ class Categorical(LevelColumn):
     type: str | None = None
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
+    checks: ClassVar[Checks] = (*LevelColumn.checks, check_other)
     cell_cure: ClassVar[str] = (
         "add the level to the schema, or name one of the levels as `other`; levels "
         "must be public knowledge"
     )
-
-    def _check(self) -> None:
-        """Checks that `other` is one of the levels, too."""
-        super()._check()
-        if self.other is None:
-            return
-        # The types are compared too, as True equals the level 1.
-        has_type_of_levels = type(self.other) is type(self.levels[0])
-        if not has_type_of_levels or self.other not in self.levels:
-            raise SchemaError(
-                f"column {self.name!r}: other = {self.other!r} is not one of the "
-                "levels; add it to levels"
-            )
-
-    def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses levels, as their codes; another value is bad, or becomes `other`."""
-        from noisegate.schema.parsing import parse_codes
-
-        return parse_codes(self.levels, cells, other=self.other)

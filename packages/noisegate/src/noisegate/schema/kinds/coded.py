@@ -18,7 +18,7 @@ from noisegate.schema.checks import (
     checked_levels,
     set_fields,
 )
-from noisegate.schema.kinds.kind import ColumnKind
+from noisegate.schema.kinds.kind import Checks, ColumnKind, QuickParser
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -52,12 +52,8 @@ class CodedColumn(ColumnKind):
 
     def __post_init__(self) -> None:
         set_fields(self, name=checked_column_name(self.name))
-        self._check()
+        self.run_checks()
         set_fields(self, missing=checked_flag(self.name, "missing", self.missing))
-
-    @abstractmethod
-    def _check(self) -> None:
-        """Checks the fields but `name` and `missing`, and stores them."""
 
     @property
     def size(self) -> int:
@@ -84,8 +80,32 @@ class CodedColumn(ColumnKind):
         """What decoded cells hold for each level: text, integers or truth values."""
 
 
+def check_levels(column: LevelColumn) -> None:
+    """Checks the levels, and stores them."""
+    set_fields(column, levels=checked_levels(column.name, column.levels))
+
+
+def parse_text_levels(
+    column: LevelColumn, texts: pa.Array, missing_markers: pa.Array
+) -> npt.NDArray[Any] | None:
+    """Parses levels of text, if each text is one, else returns None.
+
+    A level is no missing marker.
+    """
+    if not column.has_text_levels:
+        return None
+    from noisegate.schema.parsing import parse_plain_levels
+
+    return parse_plain_levels(texts, column.levels)
+
+
 class LevelColumn(CodedColumn):
     """A column of levels that the schema lists, all text or all integers.
+
+    Attributes:
+        levels: Every value that the column may hold.
+        other: The level that stands for every value that is not listed; None to refuse
+            such values. A field of those kinds alone that can have one.
 
     Examples:
         >>> from noisegate.schema import Ordinal
@@ -95,10 +115,10 @@ class LevelColumn(CodedColumn):
     """
 
     levels: tuple[str | int, ...]
+    other: str | int | None = None
 
-    def _check(self) -> None:
-        """Checks the levels, and stores them."""
-        set_fields(self, levels=checked_levels(self.name, self.levels))
+    checks: ClassVar[Checks] = (check_levels,)
+    quick_parser: ClassVar[QuickParser | None] = staticmethod(parse_text_levels)
 
     @property
     def has_text_levels(self) -> bool:
@@ -124,20 +144,10 @@ class LevelColumn(CodedColumn):
         return texts.index(text) if text in texts else None
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses levels, as their codes; what is no level is bad."""
+        """Parses levels, as their codes; another value is bad, or becomes `other`."""
         from noisegate.schema.parsing import parse_codes
 
-        return parse_codes(self.levels, cells)
-
-    def parse_quickly(
-        self, texts: pa.Array, missing_markers: pa.Array
-    ) -> npt.NDArray[Any] | None:
-        """Parses levels, if each text is one as it stands; a level is no marker."""
-        if not self.has_text_levels:
-            return None
-        from noisegate.schema.parsing import parse_plain_levels
-
-        return parse_plain_levels(texts, self.levels)
+        return parse_codes(self.levels, cells, other=self.other)
 
     @property
     def expected_value(self) -> str:

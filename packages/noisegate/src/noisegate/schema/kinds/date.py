@@ -7,7 +7,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.schema.checks import checked_date
-from noisegate.schema.kinds.stepped import ClockColumn
+from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
+from noisegate.schema.kinds.stepped import SteppedColumn
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Date(ClockColumn):
+class Date(SteppedColumn):
     """A column of calendar days between a first and a last one.
 
     Attributes:
@@ -46,12 +47,16 @@ class Date(ClockColumn):
     upper: date
     atoms: tuple[date, ...] = ()
     step: int | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["date"]] = "date"
     checked_value = staticmethod(checked_date)
+    is_temporal: ClassVar[bool] = True
     scale: ClassVar[str] = "dates"
     unit: ClassVar[str | None] = "days since 1970-01-01"
     units_text: ClassVar[str] = "days"
+    formats: ClassVar[TextFormats] = CLOCK_FORMATS
+    write_spelling = staticmethod(write_times)
     expected_value: ClassVar[str] = "a date such as 2020-12-31"
     table_schema_type: ClassVar[str] = "date"
     croissant_type: ClassVar[str] = "sc:Date"

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_datetime
-from noisegate.schema.kinds.stepped import ClockColumn
+from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
+from noisegate.schema.kinds.kind import Checks
+from noisegate.schema.kinds.stepped import SteppedColumn
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -21,8 +23,28 @@ _EPOCH = datetime(1970, 1, 1)
 _MICROSECONDS_PER_SECOND = 10**6
 
 
+def check_time_zones(column: Datetime) -> None:
+    """Checks that bounds and atoms have a time zone all, or none."""
+    if (column.lower.tzinfo is None) != (column.upper.tzinfo is None):
+        raise SchemaError(
+            f"column {column.name!r}: one of lower and upper has a time zone; give "
+            "it to both or to neither"
+        )
+    if column.aware and column.format is not None:
+        raise SchemaError(
+            f"column {column.name!r}: moments with a time zone are read as ISO text; "
+            "take format out"
+        )
+    for atom in column.atoms:
+        if (atom.tzinfo is not None) != column.aware:
+            raise SchemaError(
+                f"column {column.name!r}: atom {atom} must have a time zone exactly "
+                "if the bounds have one"
+            )
+
+
 @dataclass(frozen=True, kw_only=True)
-class Datetime(ClockColumn):
+class Datetime(SteppedColumn):
     """A column of points in time, to the microsecond.
 
     Attributes:
@@ -53,38 +75,24 @@ class Datetime(ClockColumn):
     upper: datetime
     atoms: tuple[datetime, ...] = ()
     step: int | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
     checked_value = staticmethod(checked_datetime)
+    # Time zones come first: Python compares no values of which one alone has a zone.
+    checks: ClassVar[Checks] = (check_time_zones, *SteppedColumn.checks)
+    is_temporal: ClassVar[bool] = True
     unit: ClassVar[str | None] = "microseconds since 1970-01-01"
     units_text: ClassVar[str] = "microseconds (2**53 are 285 years)"
+    numbers_per_gap: ClassVar[int] = _MICROSECONDS_PER_SECOND
     # Models of before have intervals for points in time, however few these are.
     has_cell_for_each_value: ClassVar[bool] = False
+    formats: ClassVar[TextFormats] = CLOCK_FORMATS
+    write_spelling = staticmethod(write_times)
     # A spelling may leave out the time of the day.
     spelling_tolerance: ClassVar[int] = 86_400 * _MICROSECONDS_PER_SECOND
     table_schema_type: ClassVar[str] = "datetime"
     croissant_type: ClassVar[str] = "sc:DateTime"
-
-    def _check(self) -> None:
-        """Checks that bounds and atoms have a time zone all, or none."""
-        # Before the bounds are compared, which Python refuses where one has a zone.
-        if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
-            raise SchemaError(
-                f"column {self.name!r}: one of lower and upper has a time zone; give "
-                "it to both or to neither"
-            )
-        if self.aware and self.format is not None:
-            raise SchemaError(
-                f"column {self.name!r}: moments with a time zone are read as ISO text; "
-                "take format out"
-            )
-        for atom in self.atoms:
-            if (atom.tzinfo is not None) != self.aware:
-                raise SchemaError(
-                    f"column {self.name!r}: atom {atom} must have a time zone exactly "
-                    "if the bounds have one"
-                )
-        super()._check()
 
     @property
     def aware(self) -> bool:
@@ -105,19 +113,9 @@ class Datetime(ClockColumn):
             return "a moment with a time zone, such as 2020-12-31T23:59:59Z"
         return "a moment such as 2020-12-31T23:59:59"
 
-    @property
-    def spacing(self) -> int:
-        """Distance of two neighbouring values, in microseconds."""
-        return 1 if self.step is None else self.step * _MICROSECONDS_PER_SECOND
-
     def to_units(self, value: datetime) -> int:
         """Returns the microseconds since 1970-01-01T00:00:00, in its own time zone."""
         return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
-
-    @property
-    def units_per_gap(self) -> int:
-        """How many microseconds a second has, as gaps are stated in seconds."""
-        return _MICROSECONDS_PER_SECOND
 
     def from_units(self, units: int) -> datetime:
         """Returns the point in time so many microseconds after 1970-01-01."""
@@ -154,8 +152,3 @@ class Datetime(ClockColumn):
 
         timestamp_type = pa.timestamp("us", tz="UTC" if self.aware else None)
         return pa.array(numbers, mask=is_missing).cast(timestamp_type)
-
-    @property
-    def csv_time_format(self) -> str:
-        """How Arrow's CSV writer writes points in time, for `strftime`."""
-        return "%Y-%m-%d %H:%M:%S.%f" + ("Z" if self.aware else "")

@@ -9,14 +9,40 @@ from typing import ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_real, set_fields
-from noisegate.schema.kinds.bounded import NumberColumn
-from noisegate.schema.kinds.stepped import SteppedColumn
+from noisegate.schema.kinds.bounded import NumberColumn, check_bounds
+from noisegate.schema.kinds.kind import Checks
+from noisegate.schema.kinds.stepped import SteppedColumn, check_whole_steps
 
 # Beyond this many units of the last decimal, a float64 may be taken for its neighbour
 # once it is multiplied by the scale.
 _MAX_DECIMAL_UNITS = 2**50
 # 10²² is the largest power of ten that float64 holds exactly.
 _MAX_DECIMAL_DIGITS = 22
+
+
+def check_decimal_step(column: Decimal) -> None:
+    """Checks that the step is positive, and stores it as float64."""
+    set_fields(column, step=checked_real(column.name, "step", column.step))
+    if not column.step > 0:
+        raise SchemaError(
+            f"column {column.name!r}: step = {column.step:g} must be positive, the "
+            "distance of two neighbouring values such as 0.01; where there is "
+            'none, use kind = "continuous"'
+        )
+
+
+def check_digits(column: Decimal) -> None:
+    """Checks that float64 tells all values apart."""
+    largest = max(abs(value) for value in (column.lower, column.upper, *column.atoms))
+    if (
+        column.digit_count > _MAX_DECIMAL_DIGITS
+        or _shortest_decimal(largest) * column.power_of_ten > _MAX_DECIMAL_UNITS
+    ):
+        raise SchemaError(
+            f"column {column.name!r}: {largest:g} has too many digits at a step of "
+            f"{column.step:g} for its values to be told apart; choose a larger step, "
+            'or use kind = "continuous"'
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +77,12 @@ class Decimal(NumberColumn, SteppedColumn):
 
     kind: ClassVar[Literal["decimal"]] = "decimal"
     checked_value = staticmethod(checked_real)
+    checks: ClassVar[Checks] = (
+        check_bounds,
+        check_decimal_step,
+        check_digits,
+        check_whole_steps,
+    )
     fractional: ClassVar[bool] = True
     units_text: ClassVar[str] = "units of the last decimal"
     expected_value: ClassVar[str] = "a number"
@@ -58,7 +90,7 @@ class Decimal(NumberColumn, SteppedColumn):
     croissant_type: ClassVar[str] = "sc:Float"
 
     @cached_property
-    def _digit_count(self) -> int:
+    def digit_count(self) -> int:
         """Largest number of digits after the point among bounds, step and atoms."""
         exponents = [
             int(_shortest_decimal(value).normalize().as_tuple().exponent)
@@ -67,42 +99,17 @@ class Decimal(NumberColumn, SteppedColumn):
         return max(0, -min(exponents))
 
     @property
-    def units_per_number(self) -> int:
-        """How many units make 1: a power of ten, such as 100 for cents."""
-        return int(10**self._digit_count)
-
-    @property
-    def spacing(self) -> int:
-        """Distance of two neighbouring values, in units."""
-        return self.to_units(self.step)
+    def power_of_ten(self) -> int:
+        """How many units make 1, such as 100 for cents."""
+        return int(10**self.digit_count)
 
     def to_units(self, value: float) -> int:
         """Returns the number of units in the shortest decimal of a number, rounded."""
-        return round(_shortest_decimal(value) * self.units_per_number)
+        return round(_shortest_decimal(value) * self.power_of_ten)
 
     def from_units(self, units: int) -> float:
         """Returns the float64 nearest to the decimal."""
-        return units / self.units_per_number
-
-    def _check_step(self) -> None:
-        """Checks that the step is positive, and that float64 tells all values apart."""
-        set_fields(self, step=checked_real(self.name, "step", self.step))
-        if not self.step > 0:
-            raise SchemaError(
-                f"column {self.name!r}: step = {self.step:g} must be positive, the "
-                "distance of two neighbouring values such as 0.01; where there is "
-                'none, use kind = "continuous"'
-            )
-        largest = max(abs(value) for value in (self.lower, self.upper, *self.atoms))
-        if (
-            self._digit_count > _MAX_DECIMAL_DIGITS
-            or _shortest_decimal(largest) * self.units_per_number > _MAX_DECIMAL_UNITS
-        ):
-            raise SchemaError(
-                f"column {self.name!r}: {largest:g} has too many digits at a step of "
-                f"{self.step:g} for its values to be told apart; choose a larger step, "
-                'or use kind = "continuous"'
-            )
+        return units / self.power_of_ten
 
 
 def _shortest_decimal(value: float) -> decimal.Decimal:

@@ -227,6 +227,13 @@ def checked_duration(name: str, key: str, value: Any) -> timedelta:
     return timedelta(days=length.days, seconds=length.seconds)
 
 
+def _duration_form(value: Any) -> Any:
+    """Returns a bound or an atom in ISO 8601, other values as they are."""
+    if isinstance(value, timedelta):
+        return iso_duration(value // timedelta(seconds=1))
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Duration(SteppedColumn):
     """A column of lengths of time, such as lengths of stay, to the second.
@@ -267,11 +274,10 @@ class Duration(SteppedColumn):
     expected_value: ClassVar[str] = (
         'a length of time such as "5 days", "PT5M", "1h 3m" or "01:03:00"'
     )
-    cell_cure: ClassVar[str] = (
-        "correct the data, list the value in missing_values, or describe the column as "
-        "another kind in the schema"
-    )
-    has_own_text: ClassVar[bool] = True
+    reads_every_format: ClassVar[bool] = True
+    form_value = staticmethod(_duration_form)
+    default_spelling: ClassVar[str] = "iso"
+    write_spelling = staticmethod(_DURATION_FORMATS.write)
     has_bounds_in_table_schema: ClassVar[bool] = False
     croissant_type: ClassVar[str] = "sc:Text"
 
@@ -286,12 +292,6 @@ class Duration(SteppedColumn):
     def read_value(self, value: Any) -> timedelta:
         """Returns a length of time, or text of one."""
         return self.checked_value(self.name, "a value", value)
-
-    def form_value(self, value: Any) -> Any:
-        """Returns a bound or an atom in ISO 8601, other values as they are."""
-        if isinstance(value, timedelta):
-            return iso_duration(self.to_units(value))
-        return value
 
     def brief_text(self, number: float) -> str:
         """Returns a number of seconds by its units."""
@@ -319,10 +319,6 @@ class Duration(SteppedColumn):
         import pyarrow as pa
 
         return pa.array(numbers, mask=is_missing).cast(pa.duration("s"))
-
-    def write_text(self, cells: pa.Array) -> pa.Array:
-        """Writes lengths of time in ISO 8601."""
-        return self.formats.write("iso", cells)
 
     @property
     def table_schema_type(self) -> str:

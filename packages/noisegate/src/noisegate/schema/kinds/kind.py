@@ -6,10 +6,14 @@ A kind is one class in one file, a frozen dataclass. It derives from one of thes
     ├── BoundedColumn          values between two bounds
     │   ├── RealColumn         real numbers
     │   ├── SteppedColumn      values a whole number of steps apart
-    │   │   └── ClockColumn    days and points in time
     │   └── NumberColumn       plain numbers, real ones or on steps: stands before those
     └── CodedColumn            few values
         └── LevelColumn        levels of text or integers
+
+A class is one of these bases, which are abstract, or a kind, which no class derives
+from. A kind fills in what its bases leave open and replaces none of their methods, so
+that what stands in a base is what runs. What differs between kinds is stated in
+attributes of their classes, such as `checks` or `default_spelling`.
 
 Whoever reads, encodes, models, decodes or describes a column asks its class, so that no
 other file knows which kinds there are. `noisegate.schema.kinds.registry` finds the
@@ -19,8 +23,9 @@ classes by the names that schema files have for them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import Field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -28,6 +33,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from noisegate.schema.parsing import Parsed
+
+Checks: TypeAlias = tuple[Callable[[Any], None], ...]
+"""Checks of the fields of a column, in the order in which they run.
+
+Each takes the column, and raises a `SchemaError` where its fields are unusable. It may
+store a field in canonical form, as `check_bounds` puts the atoms in order.
+"""
+
+
+class QuickParser(Protocol):
+    """Parses a column of text at once, if each cell is a value as it stands."""
+
+    def __call__(
+        self, column: Any, texts: pa.Array, missing_markers: pa.Array
+    ) -> npt.NDArray[Any] | None:
+        """Returns what `ColumnKind.parse_quickly` does of the column."""
+
+
+def _identity(value: Any) -> Any:
+    """Returns the value."""
+    return value
 
 
 class ColumnKind(ABC):
@@ -41,10 +67,20 @@ class ColumnKind(ABC):
         missing: Whether a value may be absent.
         type: Arrow type of the column in data, and in samples too; None for that of
             `decode`.
+        spelling: How text writes the values, and synthetic text too; None for
+            `default_spelling`. A field of those kinds alone that can be spelled.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
+        default_spelling: The spelling where none is stated; None for text as Arrow
+            writes it.
+        write_spelling: Writes decoded cells as text; it takes a spelling and the cells.
+            Only kinds that have a spelling need it.
         spelling_tolerance: How near a number or code must be, to what was meant, that
             is read from text that a spelling wrote: nearer than this.
+        quick_parser: Parses columns of plain text for `parse_quickly`; None where all
+            text is looked at more closely.
+        form_value: Returns a value of a field as TOML has it. It takes the value, or
+            one item of a list: a bound, an atom, a level.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -56,13 +92,30 @@ class ColumnKind(ABC):
     name: str
     missing: bool
     type: str | None
+    spelling: str | None = None
 
     kind: ClassVar[str]
     numeric: ClassVar[bool]
+    default_spelling: ClassVar[str | None] = None
+    write_spelling: ClassVar[staticmethod[[str, pa.Array], pa.Array]]
     spelling_tolerance: ClassVar[int] = 1
+    quick_parser: ClassVar[QuickParser | None] = None
+    form_value: ClassVar[staticmethod[[Any], Any]] = staticmethod(_identity)
 
     # Every kind is a frozen dataclass, which has this.
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    # --- Fields. ---
+
+    @property
+    @abstractmethod
+    def checks(self) -> Checks:
+        """What is checked of the fields, once each of them has its type."""
+
+    def run_checks(self) -> None:
+        """Checks the fields, and stores those that a check puts in canonical form."""
+        for check in self.checks:
+            check(self)
 
     # --- Cells. ---
 
@@ -90,16 +143,25 @@ class ColumnKind(ABC):
             A number or code for each cell, (cells,); None if the cells must be looked
             at more closely.
         """
-        return None
+        if self.quick_parser is None:
+            return None
+        return self.quick_parser(self, texts, missing_markers)
 
     @property
     def has_own_text(self) -> bool:
         """Whether CSV files hold what `write_text` writes; else what Arrow writes."""
-        return False
+        return self._text_spelling is not None
 
     def write_text(self, cells: pa.Array) -> pa.Array:
         """Writes decoded cells, of the type that `decode` returns, as text."""
-        return cells.cast("string")
+        if self._text_spelling is None:
+            return cells.cast("string")
+        return self.write_spelling(self._text_spelling, cells)
+
+    @property
+    def _text_spelling(self) -> str | None:
+        """The spelling that is stated, or that of the kind."""
+        return self.default_spelling if self.spelling is None else self.spelling
 
     # --- Words. ---
 
@@ -120,14 +182,6 @@ class ColumnKind(ABC):
 
     # --- Values in files. ---
 
-    def form_value(self, value: Any) -> Any:
-        """Returns a single value of a field as TOML has it.
-
-        Args:
-            value: A value of a field, or one item of a list: a bound, an atom, a level.
-        """
-        return value
-
     @property
     @abstractmethod
     def table_schema_type(self) -> str:
@@ -137,11 +191,6 @@ class ColumnKind(ABC):
     @abstractmethod
     def croissant_type(self) -> str:
         """Type of the column in a Croissant description: "sc:Integer"."""
-
-    @property
-    def csv_time_format(self) -> str | None:
-        """How Arrow's CSV writer writes points in time, for `strftime`; else None."""
-        return None
 
 
 def is_column(value: object) -> bool:

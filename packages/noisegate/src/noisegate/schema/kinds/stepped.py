@@ -19,19 +19,57 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from noisegate.errors import SchemaError
 from noisegate.schema.checks import checked_integer, set_fields
-from noisegate.schema.formats import CLOCK_FORMATS, TextFormats, write_times
-from noisegate.schema.kinds.bounded import BoundedColumn, split_outer_atoms
-
-# PyArrow is imported in functions, so that `noisegate schema` answers at once.
-if TYPE_CHECKING:
-    import pyarrow as pa
+from noisegate.schema.kinds.bounded import (
+    BoundedColumn,
+    check_bounds,
+    split_outer_atoms,
+)
+from noisegate.schema.kinds.kind import Checks
 
 MAX_STEPS = 2**53
 """Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
+
+
+def check_step(column: SteppedColumn) -> None:
+    """Checks that the step, if any, is a positive integer, and stores it."""
+    if column.step is None:
+        return
+    set_fields(column, step=checked_integer(column.name, "step", column.step))
+    if column.step < 1:
+        raise SchemaError(
+            f"column {column.name!r}: step = {column.step} must be 1 or more, or "
+            "left out"
+        )
+
+
+def check_whole_steps(column: SteppedColumn) -> None:
+    """Checks that bounds and atoms are whole steps apart, and not too many of them."""
+    first, last = column.unit_bounds
+    width = last - first
+    if width // column.spacing > MAX_STEPS:
+        raise SchemaError(
+            f"column {column.name!r}: the bounds are {width} {column.units_text} "
+            f"apart, more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
+            'them, or use a coarser kind ("continuous", "date")'
+        )
+    if width % column.spacing:
+        raise SchemaError(
+            f"column {column.name!r}: upper = {column.upper} is not a whole number of "
+            f"steps of {column.step} above lower = {column.lower}; move a bound "
+            "outwards, or correct the step"
+        )
+    for atom in column.atoms:
+        units = column.to_units(atom)
+        if first <= units <= last and (units - first) % column.spacing:
+            raise SchemaError(
+                f"column {column.name!r}: atom {atom} lies within the bounds and is "
+                f"not a whole number of steps of {column.step} above lower = "
+                f"{column.lower}; correct it, or the step"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +83,9 @@ class SteppedColumn(BoundedColumn):
         step: Distance of two neighbouring values, as the kind states it; None for the
             smallest distance that the kind has.
         units_text: What units are, for messages: "days".
+        numbers_per_gap: How many numbers make 1 of the distances that a schema states,
+            steps and gaps of linked tables: above 1 for points in time only, whose
+            distances are stated in seconds.
         has_cell_for_each_value: Whether a model has a cell for each value where they
             are few.
 
@@ -59,7 +100,9 @@ class SteppedColumn(BoundedColumn):
 
     stepped: ClassVar[Literal[True]] = True
     units_text: ClassVar[str]
+    numbers_per_gap: ClassVar[int] = 1
     has_cell_for_each_value: ClassVar[bool] = True
+    checks: ClassVar[Checks] = (check_bounds, check_step, check_whole_steps)
 
     @property
     def unit_bounds(self) -> tuple[int, int]:
@@ -93,20 +136,21 @@ class SteppedColumn(BoundedColumn):
     @property
     def spacing(self) -> int:
         """Distance of two neighbouring values, in units."""
-        return 1 if self.step is None else int(self.step)
+        if self.step is None:
+            return 1
+        if self.fractional:
+            return self.to_units(self.step)
+        return int(self.step) * self.numbers_per_gap
 
     @property
     def units_per_number(self) -> int:
         """How many units make 1 of the column's numbers: above 1 for decimals only."""
-        return 1
+        return self.to_units(1.0) if self.fractional else 1
 
     @property
     def units_per_gap(self) -> int:
-        """How many units make 1 of the gaps that a schema of linked tables states.
-
-        Above 1 for decimals, and for points in time, whose gaps are stated in seconds.
-        """
-        return self.units_per_number
+        """How many units make 1 of the gaps that a schema of linked tables states."""
+        return self.units_per_number * self.numbers_per_gap
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -125,65 +169,3 @@ class SteppedColumn(BoundedColumn):
         first, last = self.unit_bounds
         below, above = self.outer_atoms
         return (last - first) // self.spacing + len(below) + len(above)
-
-    def _check(self) -> None:
-        """Checks the step, and that bounds and atoms are whole steps apart."""
-        super()._check()
-        self._check_step()
-        first, last = self.unit_bounds
-        width = last - first
-        if width // self.spacing > MAX_STEPS:
-            raise SchemaError(
-                f"column {self.name!r}: the bounds are {width} {self.units_text} apart, "
-                f"more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
-                'them, or use a coarser kind ("continuous", "date")'
-            )
-        if width % self.spacing:
-            raise SchemaError(
-                f"column {self.name!r}: upper = {self.upper} is not a whole number of "
-                f"steps of {self.step} above lower = {self.lower}; move a bound "
-                "outwards, or correct the step"
-            )
-        for atom in self.atoms:
-            units = self.to_units(atom)
-            if first <= units <= last and (units - first) % self.spacing:
-                raise SchemaError(
-                    f"column {self.name!r}: atom {atom} lies within the bounds and is "
-                    f"not a whole number of steps of {self.step} above lower = "
-                    f"{self.lower}; correct it, or the step"
-                )
-
-    def _check_step(self) -> None:
-        """Checks that the step, if any, is a positive integer, and stores it."""
-        if self.step is None:
-            return
-        set_fields(self, step=checked_integer(self.name, "step", self.step))
-        if self.step < 1:
-            raise SchemaError(
-                f"column {self.name!r}: step = {self.step} must be 1 or more, or "
-                "left out"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClockColumn(SteppedColumn):
-    """A column of days or points in time.
-
-    Attributes:
-        spelling: How text writes them, and synthetic text too, by the fields of Arrow's
-            `strftime`; None for ISO text.
-    """
-
-    spelling: str | None = None
-
-    is_temporal: ClassVar[bool] = True
-    formats: ClassVar[TextFormats] = CLOCK_FORMATS
-
-    @property
-    def has_own_text(self) -> bool:
-        """Whether a spelling is stated."""
-        return self.spelling is not None
-
-    def write_text(self, cells: pa.Array) -> pa.Array:
-        """Writes days or points in time by the spelling, or as ISO text."""
-        return write_times(cells, self.spelling)
