@@ -14,7 +14,7 @@ import numpy.typing as npt
 from noisegate.records import Images, Rows
 from noisegate.schema.columns import NumericColumn
 from noisegate.schema.kinds.coded import CodedColumn
-from noisegate.schema.layout import numbers_at
+from noisegate.schema.layout import numbers_at, within_bounds
 from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
 
@@ -65,13 +65,14 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
             f"{', '.join(schema.names)}"
         )
     arrays: dict[str, pa.Array] = {}
-    rows = schema.file_rows(encoded)
-    for index, numeric_column in enumerate(schema.file_layout.numeric):
-        positions = rows.numeric[:, index]
+    for index, numeric_column in enumerate(layout.numeric):
+        positions = encoded.numeric[:, index]
         arrays[numeric_column.name] = _decode_numbers(numeric_column, positions)
-    for index, coded_column in enumerate(schema.file_layout.coded):
-        codes = rows.codes[:, index]
+    for index, coded_column in enumerate(layout.coded):
+        codes = encoded.codes[:, index]
         arrays[coded_column.name] = _decode_levels(coded_column, codes)
+    if schema.relations:
+        arrays |= _computed_arrays(encoded, schema)
     if stored:
         for column in schema.columns:
             if column.type is not None:
@@ -80,6 +81,27 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
                 cells = arrays[column.name]
                 arrays[column.name] = cast_column(column, cells, column.type)
     return pa.table({name: arrays[name] for name in schema.names})
+
+
+def _computed_arrays(encoded: Rows, schema: Schema) -> dict[str, pa.Array]:
+    """Returns the columns that relations compute, from the very values, not positions.
+
+    A position of a real number is rounded, which could break a relation in the last
+    digit.
+    """
+    values = schema.file_values(encoded)
+    arrays: dict[str, pa.Array] = {}
+    for name in schema.computed_names:
+        column: Any = schema.column(name)
+        own = values[name]
+        if column.numeric:
+            numbers = within_bounds(column, own.numbers)
+            cells = column.to_arrow(numbers, own.is_missing)
+            arrays[name] = column.format_cells(cells)
+        else:
+            codes = np.where(own.is_missing, len(column.levels), own.numbers)
+            arrays[name] = _decode_levels(column, codes.astype(np.int32))
+    return arrays
 
 
 def _decode_images(encoded: Rows, schema: Schema) -> pa.Table:

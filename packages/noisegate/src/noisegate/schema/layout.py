@@ -248,6 +248,15 @@ def is_outer_atom(
     return np.asarray((numbers < lower) | (numbers > upper))
 
 
+def within_bounds(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Moves numbers of a column to the nearer bound, unless they are atoms outside."""
+    lower, upper = bounds_of(column)
+    inside = np.clip(numbers, lower, upper)
+    for atom in outer_atoms_of(column):
+        inside = np.where(numbers == atom, numbers, inside)
+    return np.asarray(inside)
+
+
 # --- Between numbers and positions. ---
 
 

@@ -488,6 +488,11 @@ class Schema(StoredSchema):
         """How a record of the file becomes what is measured of it, and back."""
         return Coordinates(tuple(self.columns), self.relations)
 
+    @property
+    def computed_names(self) -> frozenset[str]:
+        """The columns of the file whose values relations compute or change."""
+        return self._transform.computed_names if self.relations else frozenset()
+
     def measured_values(self, values: Values) -> Values:
         """Computes what is measured of records from their values in the file.
 
@@ -544,9 +549,7 @@ class Schema(StoredSchema):
             return read_region(values, self.layout, self.missing_values)
         # Of a computed column nothing is known before the record is computed.
         computed = {
-            name: value
-            for name, value in values.items()
-            if name in self._transform.computed_names
+            name: value for name, value in values.items() if name in self.computed_names
         }
         measured = {
             name: value for name, value in values.items() if name not in computed

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from noisegate.errors import SchemaError
-from noisegate.schema.relations.expression import Expression
+from noisegate.schema.relations.expression import Expression, quoted
 from noisegate.schema.relations.formula import Formula, Lookup
 from noisegate.schema.relations.ordered import Ordered
 from noisegate.schema.relations.parts import Parts
@@ -135,7 +135,7 @@ def _side(text: str, columns: Columns) -> Expression:
     """Parses one side of a rule; a column needs no backticks where it stands alone."""
     stripped = text.strip()
     if stripped in columns:
-        return Expression(f"`{stripped}`")
+        return Expression(quoted(stripped))
     return Expression(stripped)
 
 

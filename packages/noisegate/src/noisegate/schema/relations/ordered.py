@@ -218,7 +218,7 @@ class Ordered(Relation):
         lower: Any = columns[self.lower_name]
         if not self._is_exact(columns):
             return 1
-        return max(upper.units_per_gap, lower.units_per_gap)
+        return int(max(upper.units_per_gap, lower.units_per_gap))
 
     def _units(self, name: str, columns: Columns, numbers: Any) -> Any:
         """Converts numbers of a column to units; of real numbers, returns them."""
