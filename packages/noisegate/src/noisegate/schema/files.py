@@ -243,6 +243,7 @@ def write_toml(
     *,
     column_comments: Mapping[str, Sequence[str]] = MappingProxyType({}),
     constraint_comments: Sequence[Sequence[str]] = (),
+    relation_comments: Sequence[Sequence[str]] = (),
     commented_out: Collection[str] = (),
     table_path: Sequence[str] = (),
 ) -> str:
@@ -253,19 +254,20 @@ def write_toml(
         column_comments: Lines of comment above each column, by its name.
         constraint_comments: Lines of comment above each constraint, in order; there may
             be fewer.
+        relation_comments: Lines of comment above each relation, likewise.
         commented_out: Columns that are written as comments; of one whose form is empty,
             only its own comment is.
         table_path: Names of the TOML table below which all of it stands, such as
             `("tables", "visits")`.
 
     Returns:
-        Plain keys first, then `[images]`, a table `[columns.NAME]` for each column, and
-        `[[constraints]]`, with blank lines between them.
+        Plain keys first, then `[images]`, a table `[columns.NAME]` for each column,
+        `[[relations]]` and `[[constraints]]`, with blank lines between them.
     """
     plain = {
         key: value
         for key, value in form.items()
-        if key not in ("images", "columns", "constraints")
+        if key not in ("images", "columns", "relations", "constraints")
     }
     prefix = "".join(f"{_key(name)}." for name in table_path)
     blocks = []
@@ -283,10 +285,15 @@ def write_toml(
             lines = ""
         blocks.append(_comment(column_comments.get(name, ())) + lines)
 
-    comments = chain(constraint_comments, repeat(()))
-    for constraint, comment in zip(form.get("constraints", ()), comments, strict=False):
-        lines = f"[[{prefix}constraints]]\n{_key_lines(constraint)}"
-        blocks.append(_comment(comment) + lines)
+    for key, comments in (
+        ("relations", relation_comments),
+        ("constraints", constraint_comments),
+    ):
+        for rule, comment in zip(
+            form.get(key, ()), chain(comments, repeat(())), strict=False
+        ):
+            lines = f"[[{prefix}{key}]]\n{_key_lines(rule)}"
+            blocks.append(_comment(comment) + lines)
     return "\n".join(blocks)
 
 

@@ -108,6 +108,8 @@ class Draft:
             top=top,
             constraints=form.get("constraints", ()),
             constraint_reasons=self.rules.reasons,
+            relations=form.get("relations", ()),
+            relation_reasons=[drafted.reason for drafted in self.rules.relations],
             remarks=self.rules.remarks,
             table_path=table_path,
         )
@@ -164,7 +166,11 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
 
 def draft(
-    public: Any, label: str | None = None, *, keys: Collection[str] = ()
+    public: Any,
+    label: str | None = None,
+    *,
+    keys: Collection[str] = (),
+    with_relations: bool = True,
 ) -> Draft:
     """Drafts a schema, with the reasons, from a *public* file or table.
 
@@ -178,6 +184,7 @@ def draft(
         public: A path, or a table in memory.
         label: Name of the column to be predicted from the others, or None.
         keys: Columns that link tables, and are not drafted.
+        with_relations: Whether relations are drafted; linked tables have none.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
@@ -207,9 +214,12 @@ def draft(
     )
     _check_label(entries, label)
     schema = schema_of_entries(entries, label=label, missing_values=missing_values)
-    rules = _rules(table, schema)
+    rules = _rules(table, schema, with_relations=with_relations)
     schema = replace(
-        schema, constraints=rules.constraints, reasons=_reasons(entries, rules)
+        schema,
+        relations=tuple(drafted.relation for drafted in rules.relations),
+        constraints=rules.constraints,
+        reasons=_reasons(entries, rules),
     )
     return Draft(schema=schema.usable(), entries=entries, rules=rules)
 
@@ -472,7 +482,7 @@ def _without_kind(name: str, type_name: object) -> DraftedColumn:
     )
 
 
-def _rules(table: pa.Table, schema: Schema) -> Rules:
+def _rules(table: pa.Table, schema: Schema, *, with_relations: bool) -> Rules:
     """Finds the rules between the columns of a table, from a part of its records."""
     if len(schema.names) > MAX_COLUMNS:
         remark = (
@@ -487,7 +497,8 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     for name in schema.names:
         stripped, _ = strip_cells(table[name].combine_chunks(), no_markers)
         arrays[name] = widen_numbers(stripped).take(indices)
-    return find_rules(encode(arrays, schema), schema)
+    records = encode(arrays, schema)
+    return find_rules(records, schema, with_relations=with_relations)
 
 
 def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
@@ -496,6 +507,8 @@ def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
         entry.name: "; ".join(entry.comments).removeprefix(f"{entry.name}: ")
         for entry in entries
     }
+    for drafted in rules.relations:
+        reasons[str(drafted.relation)] = drafted.reason
     for constraint, reason in zip(rules.constraints, rules.reasons, strict=True):
         reasons[str(constraint)] = reason
     for remark in rules.remarks:

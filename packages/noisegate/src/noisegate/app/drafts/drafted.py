@@ -183,6 +183,8 @@ def drafted_text(
     top: Mapping[str, Any],
     constraints: Sequence[Mapping[str, Any]] = (),
     constraint_reasons: Sequence[str] = (),
+    relations: Sequence[Mapping[str, Any]] = (),
+    relation_reasons: Sequence[str] = (),
     remarks: Iterable[str] = (),
     table_path: Sequence[str] = (),
 ) -> str:
@@ -194,6 +196,8 @@ def drafted_text(
             are ignored beside those of `entries`.
         constraints: Forms of the constraints.
         constraint_reasons: Why each constraint is proposed, in the same order.
+        relations: Forms of the relations.
+        relation_reasons: Why each relation is proposed, in the same order.
         remarks: Sentences that are written as comments at the end.
         table_path: Names of the TOML table below which all of it stands, such as
             `("tables", "visits")`.
@@ -206,12 +210,14 @@ def drafted_text(
     form: dict[str, Any] = dict(top)
     form["ignore"] = [*ignored, *top.get("ignore", [])]
     form["columns"] = {entry.name: entry.form for entry in entries}
+    form["relations"] = list(relations)
     form["constraints"] = list(constraints)
 
     text = write_toml(
         {key: value for key, value in form.items() if value or key == "missing_values"},
         column_comments={entry.name: entry.comments for entry in entries},
         constraint_comments=[[reason] for reason in constraint_reasons],
+        relation_comments=[[reason] for reason in relation_reasons],
         commented_out=ignored,
         table_path=table_path,
     )

@@ -201,14 +201,19 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
 
     _list_reasons(drafted.ignored)
     column_count = len(drafted.schema.columns)
+    relations = [str(one.relation) for one in drafted.rules.relations]
     constraints = drafted.rules.constraints
     contents = f"{column_count} columns{_ignored_count(drafted.ignored)}"
+    if relations:
+        plural = "s" if len(relations) > 1 else ""
+        contents += f", {len(relations)} relation{plural} that hold by construction"
     if constraints:
         contents += f", {len(constraints)} constraints that all of its records keep to"
     say(f"Wrote {out}: {contents}. {_ADVICE}")
     return {
         "columns": column_count,
         "ignored": drafted.ignored,
+        "relations": relations,
         "constraints": [str(constraint) for constraint in constraints],
         "remarks": list(drafted.rules.remarks),
     }

@@ -179,7 +179,9 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
             own_keys += key_parts(link.parent_key)
         ancestor_keys = keys_of_ancestors(tables[name], links, name)
         try:
-            drafted = draft(paths[name], keys={*own_keys, *ancestor_keys})
+            drafted = draft(
+                paths[name], keys={*own_keys, *ancestor_keys}, with_relations=False
+            )
         except (DataError, SchemaError) as error:
             raise type(error)(f"{name}: {error}") from None
         drafts[name] = drafted

@@ -33,6 +33,12 @@ from noisegate.app.drafts.dependencies import (
     find_sums,
     tie_remarks,
 )
+from noisegate.app.drafts.relations import (
+    DraftedRelation,
+    find_relations,
+    is_computed,
+    is_implied,
+)
 from noisegate.records import Rows
 from noisegate.schema import (
     Comparison,
@@ -71,13 +77,15 @@ class Rules:
         constraints: To be proposed.
         reasons: Why, one for each constraint.
         remarks: What else a reader may want to know, in sentences.
-        sums: Those in the remarks.
+        sums: Those in the remarks, or among the relations.
+        relations: Relations to be proposed, with their reasons.
     """
 
     constraints: tuple[Constraint, ...] = ()
     reasons: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     sums: tuple[Sum, ...] = ()
+    relations: tuple[DraftedRelation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,12 +119,14 @@ class _Regions:
     values: tuple[Any, ...]
 
 
-def find_rules(records: Rows, schema: Schema) -> Rules:
+def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -> Rules:
     """Finds the rules that all records of a public sample keep to.
 
     Args:
         records: Encoded records; fewer than `MIN_RECORDS` have no rules.
         schema: Their schema, with few columns, since all pairs are gone through.
+        with_relations: Whether relations are proposed, and no constraints that they
+            make superfluous.
 
     Returns:
         The constraints that are proposed, those that are broken least first, at most
@@ -135,6 +145,20 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
     candidates = _comparisons(numbers, scales)
     for first, second in combinations(_columns_in_regions(records, schema), 2):
         candidates.extend(_impossible_combinations(first, second))
+    relations: list[DraftedRelation] = []
+    if with_relations:
+        comparisons = [
+            candidate.constraint
+            for candidate in candidates
+            if isinstance(candidate.constraint, Comparison)
+        ]
+        relations = find_relations(records, schema, comparisons, sums)
+    related = [drafted.relation for drafted in relations]
+    candidates = [
+        candidate
+        for candidate in candidates
+        if not is_implied(candidate.constraint, related)
+    ]
     strongest_first = sorted(
         candidates, key=lambda candidate: -candidate.break_fraction
     )
@@ -146,12 +170,14 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
         f"{column_sum} in {column_sum.fraction:.1%} of the records: put "
         f"{column_sum.total} under `ignore`, and add it up afterwards."
         for column_sum in sums
+        if not is_computed(column_sum.total, related)
     ]
-    sum_columns = [{column_sum.total, *column_sum.parts} for column_sum in sums]
-    remarks.extend(tie_remarks(numbers, sum_columns))
+    explained = [{column_sum.total, *column_sum.parts} for column_sum in sums]
+    explained.extend(set(relation.names) for relation in related)
+    remarks.extend(tie_remarks(numbers, explained))
     constrained_pairs = {
         frozenset(candidate.constraint.names) for candidate in candidates
-    }
+    } | {frozenset(relation.names) for relation in related}
     remarks.extend(derivation_remarks(records, schema, constrained_pairs))
     remarks.extend(_constraint_remarks(candidates, proposed, acceptance))
     return Rules(
@@ -159,6 +185,7 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
         reasons=tuple(candidate.reason for candidate in proposed),
         remarks=tuple(remarks),
         sums=tuple(sums),
+        relations=tuple(relations),
     )
 
 

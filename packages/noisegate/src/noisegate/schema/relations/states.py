@@ -71,11 +71,11 @@ class OneOf(Relation):
         if len(set(self.columns)) < max(2, len(self.columns)):
             raise SchemaError(f"relation {self!s}: name two columns or more, each once")
         for name in self.columns:
-            column: Any = related_column(columns, name, self)
-            if column.numeric or not column.is_truth_value:
+            column = related_column(columns, name, self)
+            if not self.takes(column):
                 raise SchemaError(
                     f"relation {self!s}: column {name!r} is {column.kind}; expected "
-                    "truth values"
+                    "truth values, or the levels 0 and 1"
                 )
         may_be_missing = {columns[name].missing for name in self.columns}
         if len(may_be_missing) > 1:
@@ -83,6 +83,14 @@ class OneOf(Relation):
                 f"relation {self!s}: all columns are missing together, or none; set "
                 "missing alike for all"
             )
+
+    @staticmethod
+    def takes(column: Column) -> bool:
+        """Returns whether a column has truth values, or the levels 0 and 1."""
+        if column.numeric:
+            return False
+        is_zero_or_one = [str(level) for level in column.levels] == ["0", "1"]
+        return column.is_truth_value or is_zero_or_one
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
         """Returns the column that says which one is true."""
