@@ -223,6 +223,15 @@ def test_a_value_stands_only_where_its_condition_holds():
     assert jobs_with_wage == {"paid"}
 
 
+def test_a_value_stands_exactly_where_its_condition_holds():
+    job = Categorical(name="job", levels=("none", "paid"))
+    wage = integer("wage", missing=True)
+    exactly = OnlyIf(column="wage", condition={"job": "paid"}, always=True)
+    drawn = draw(schema_of([job, wage], relations=[exactly]))
+    for job, wage in zip(drawn["job"], drawn["wage"], strict=True):
+        assert (job == "paid") == (wage is not None)
+
+
 def test_columns_are_missing_together():
     columns = [integer(name, missing=True) for name in "abc"]
     together = Together(columns=("a", "b", "c"))
@@ -400,6 +409,7 @@ FORMS = [
     {"rule": "100 = a + b + c"},
     {"rule": "d = a"},
     {"column": "wage", "only_if": {"job": "paid", "a": "3..9"}},
+    {"column": "wage", "exactly_if": {"job": "paid"}},
     {"column": "copy", "of": "job", "levels": {"paid": "yes", "none": "no"}},
     {"rule": "twin = job"},
     {"one_of": ["bus", "car"]},

@@ -1,5 +1,4 @@
 import json
-import re
 from dataclasses import replace
 from datetime import date
 
@@ -204,7 +203,8 @@ def rules_of(tmp_path, columns):
     assert Schema.loads(found.toml()) == found.schema and len(
         found.rules.reasons
     ) == len(found.schema.constraints)
-    return {str(one) for one in found.schema.constraints}, " ".join(found.rules.remarks)
+    rules = (*found.schema.relations, *found.schema.constraints)
+    return {str(one) for one in rules}, " ".join(found.rules.remarks)
 
 
 def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
@@ -218,8 +218,8 @@ def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
         "other": other,
     }
     constraints, remarks = rules_of(tmp_path, columns)
-    assert constraints == {"start <= end", "part <= whole"}
-    assert re.search(r"independent.*\d\d in 100 records would keep", remarks)
+    assert constraints == {"end >= start", "whole >= part"}
+    assert remarks == ""
     columns["end"][7] = START[7] - np.timedelta64(1, "D")
     assert rules_of(tmp_path, {name: columns[name] for name in ("start", "end")}) == (
         set(),
@@ -227,7 +227,7 @@ def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
     )  # one exception
 
 
-def test_numbers_that_nearly_follow_from_each_other_are_remarked(tmp_path):
+def test_numbers_that_follow_from_each_other_are_related_or_remarked(tmp_path):
     height, index, other = (
         RANDOM.normal(170, 9, ROWS).round(),
         RANDOM.gamma(30, 0.85, ROWS),
@@ -243,31 +243,33 @@ def test_numbers_that_nearly_follow_from_each_other_are_remarked(tmp_path):
         "bmi": (weight / (height / 100) ** 2).round(1),
         "other": other,
     }
+    shares = {
+        "fat": fat[:, 0],
+        "carbs": fat[:, 1],
+        "rest": (1 - fat.sum(axis=1)).round(3),
+        "other": other,
+    }
+    twins = {"one": other, "more": other, "low": fat[:, 0]}
+    for columns, relation in (
+        ({"start": START, "end": START + DAYS % 9}, "end >= start"),
+        (twins, "more = one"),
+        (body, "bmi = 10000 * weight / height ** 2"),
+        (shares, "1 = fat + carbs + rest"),
+    ):
+        assert relation in rules_of(tmp_path, columns)[0]
     for columns, said in (
-        (
-            {"start": START, "end": START + DAYS % 9},
-            "start, end: each nearly follows from the rest, as a sum",
-        ),
-        (
-            {"one": other, "more": other, "low": fat[:, 0]},
-            "one, more: each nearly follows from the rest, as a sum",
-        ),
         (
             {"far": 9 * other + 2, "mile": other, "low": fat[:, 0]},
             "far, mile: each nearly follows from the rest",
         ),
         (
-            body,
-            "height, weight, bmi: each nearly follows from the rest, as a product or ratio",
-        ),
-        (
-            {
-                "fat": fat[:, 0],
-                "carbs": fat[:, 1],
-                "rest": (1 - fat.sum(axis=1)).round(3),
-                "other": other,
+            body
+            | {
+                "bmi": (
+                    weight / (height / 100) ** 2 * RANDOM.uniform(0.997, 1.003, ROWS)
+                )
             },
-            "fat, carbs",
+            "height, weight, bmi: each nearly follows from the rest, as a product or ratio",
         ),
         (
             {"low": other, "high": 1 + RANDOM.random(ROWS), "same": np.full(ROWS, 7.5)},
@@ -297,12 +299,11 @@ def test_what_is_never_said_together_is_impossible(tmp_path):
     assert constraints == {
         "impossible: sex = M, pregnant = yes",
         "impossible: sex = M, births = 1..",
-        "impossible: married = False, since = ..",
-        "impossible: married = True, since = ",
+        "since exactly if married = True",
     }
 
 
-@pytest.mark.parametrize(("times", "said"), [(1, set()), (10, {"low <= high"})])
+@pytest.mark.parametrize(("times", "said"), [(1, set()), (10, {"high >= low"})])
 def test_a_comparison_needs_records_that_would_break_it(times, said, tmp_path):
     place = np.arange(300)
     low = place % 100

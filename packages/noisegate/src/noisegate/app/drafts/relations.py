@@ -511,9 +511,10 @@ def _only_if(sample: _Sample) -> Iterator[tuple[Relation, str]]:
                     or is_present[has_level].mean() < _MIN_PRESENT_FRACTION
                 ):
                     continue
+                always = bool(is_present[has_level].all())
                 yield (
-                    OnlyIf(column=name, condition={source: level}),
-                    "in no other record",
+                    OnlyIf(column=name, condition={source: level}, always=always),
+                    "there alone the column has values",
                 )
 
 

@@ -7,7 +7,7 @@
     rule = "country_of_birth = nationality"
     rule = "100 = wine + beer + spirits"
     column = "country"     of = "city"         levels = { Paris = "France" }
-    column = "wage"        only_if = { job = "employed" }
+    column = "wage"        only_if = { job = "employed" }, or exactly_if
     one_of = ["bus", "car", "bicycle"]
     together = ["systolic", "diastolic"]
 """
@@ -80,6 +80,12 @@ def relation_from_form(form: Any, columns: Columns) -> Relation:
             **others,
         } if not others:
             return OnlyIf(column=column, condition=dict(condition))
+        case {
+            "column": str(column),
+            "exactly_if": Mapping() as condition,
+            **others,
+        } if not others:
+            return OnlyIf(column=column, condition=dict(condition), always=True)
         case {"one_of": list(names), **others} if not others:
             return OneOf(columns=_names(names))
         case {"together": list(names), **others} if not others:

@@ -128,14 +128,16 @@ class OneOf(Relation):
 
 @dataclass(frozen=True, kw_only=True)
 class OnlyIf(Relation):
-    """A column has a value only if another has one of some values.
+    """A column has a value only if others have some values.
 
     The column is measured as it is, and missing in synthetic records wherever the
-    condition does not hold.
+    condition does not hold. If it is never missing where the condition holds, a
+    synthetic record that lacks it there takes the value of one before it.
 
     Attributes:
         column: Name of the column.
         condition: By column, its value or an interval, written as in `Impossible`.
+        always: Whether it has a value wherever the condition holds.
 
     Examples:
         >>> from noisegate.schema.relations.states import OnlyIf
@@ -145,6 +147,7 @@ class OnlyIf(Relation):
 
     column: str
     condition: Mapping[str, Any] = field(hash=False)
+    always: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,11 +166,13 @@ class OnlyIf(Relation):
 
     def __str__(self) -> str:
         conditions = [f"{name} = {value}" for name, value in self.condition.items()]
-        return f"{self.column} only if {', '.join(conditions)}"
+        word = "exactly" if self.always else "only"
+        return f"{self.column} {word} if {', '.join(conditions)}"
 
     def form(self) -> dict[str, Any]:
         """Returns its form in a schema file."""
-        return {"column": self.column, "only_if": dict(self.condition)}
+        key = "exactly_if" if self.always else "only_if"
+        return {"column": self.column, key: dict(self.condition)}
 
     def check(self, columns: Columns) -> None:
         """Checks that the column may be missing, and that the condition can hold."""
@@ -195,18 +200,23 @@ class OnlyIf(Relation):
         return {}
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Takes the values away where the condition does not hold."""
+        """Takes values away where the condition fails; lends some where it holds."""
         column_values = values[self.column]
-        is_missing = column_values.is_missing.copy()
+        fails = np.zeros(len(column_values.is_missing), dtype=np.bool_)
         for name, value in self.condition.items():
             source = values[name]
             low, high = _condition(columns[name], value)
             holds = (source.numbers >= low) & (source.numbers <= high)
-            is_missing |= source.is_missing | ~holds
+            fails |= source.is_missing | ~holds
+        if not self.always:
+            return {
+                self.column: ColumnValues(
+                    numbers=column_values.numbers,
+                    is_missing=column_values.is_missing | fails,
+                )
+            }
         return {
-            self.column: ColumnValues(
-                numbers=column_values.numbers, is_missing=is_missing
-            )
+            self.column: ColumnValues(numbers=_filled(column_values), is_missing=fails)
         }
 
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
