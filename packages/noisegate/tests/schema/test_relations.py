@@ -345,6 +345,21 @@ def test_what_is_measured_of_a_record_depends_on_no_other(removed):
     assert in_unit.all()
 
 
+def test_formulas_never_see_a_record_of_the_file(monkeypatch):
+    """Powers and logarithms may round by place, which must change no vector (G-06)."""
+    columns = [integer("a"), Continuous(name="b", lower=0, upper=5), integer("c", 9)]
+    schema = schema_of(columns, "b = log(a + 1)", "c >= b")
+
+    def refuse(*_):
+        raise AssertionError("a formula was computed from a record")
+
+    monkeypatch.setattr(
+        "noisegate.schema.relations.expression.Expression.value", refuse
+    )
+    records = encode_table({"a": [3, 5], "b": [1.4, 1.8], "c": [4, 1]}, schema)
+    assert len(records) == 2
+
+
 # --- Conditions, rules, forms. ---
 
 

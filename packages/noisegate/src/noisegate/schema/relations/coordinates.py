@@ -127,15 +127,13 @@ class Coordinates:
     def measure(self, values: Values) -> Values:
         """Computes the coordinates of records from their values in the file.
 
-        A relation sees what the relations before it restore, so that a chain such as
-        a <= b <= c holds from its first link on.
+        Nothing is restored here: formulas, whose functions may round by a record's
+        place, never see a record of the file (G-06).
         """
-        known = dict(values)
-        for relation in self._ordered:
-            known |= relation.measure(known, self._columns)
-            if relation.dependent:
-                known |= relation.restore(known, self._columns)
-        return {column.name: known[column.name] for column in self.columns}
+        measured = dict(values)
+        for relation in self.relations:
+            measured |= relation.measure(values, self._columns)
+        return {column.name: measured[column.name] for column in self.columns}
 
     def restore(self, values: Values) -> Values:
         """Computes the columns of the file from the coordinates of records."""
