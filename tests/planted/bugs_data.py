@@ -399,3 +399,34 @@ means-bought-before-the-loss-is-tried: Whether gradients can be taken at all is 
     wrap session.Session.prepare_steps: lambda prepare, session, parameters: prepare(session, parameters) if
         session._values else None
 """)
+
+
+# Relations.
+
+
+@wrong(
+    "coordinates.Coordinates.measure", "test_formulas_never_see_a_record_of_the_file"
+)
+def formulas_of_private_records(measure: Any, coordinates: Any, values: Any) -> Any:
+    """Relations are measured on what formulas make of private records."""
+    restored = dict(values)
+    for relation in coordinates._ordered:
+        restored |= relation.measure(restored, coordinates._columns)
+        restored |= relation.restore(restored, coordinates._columns)
+    return measure(coordinates, restored)
+
+
+@wrong(
+    "ordered.Ordered.measure",
+    "test_what_is_measured_of_a_record_depends_on_no_other[1]",
+)
+def differences_from_the_least_one(
+    measure: Any, relation: Any, values: Any, columns: Any
+) -> Any:
+    """Differences are counted from the smallest among all records."""
+    measured = measure(relation, values, columns)
+    differences = measured[relation.difference_name]
+    shifted = dataclasses.replace(
+        differences, numbers=differences.numbers - differences.numbers.min()
+    )
+    return {relation.difference_name: shifted}

@@ -323,7 +323,7 @@ def test_what_is_measured_of_a_record_depends_on_no_other(removed):
     )
     table = {
         "a": [date(3), date(50), date(1), date(200)],
-        "b": [date(9), date(2), date(366 - 1), date(200)],
+        "b": [date(9), date(2), date(365), date(230)],
         "p": [10, 100, 0, 33],
         "q": [20, 0, 60, 33],
         "r": [70, 0, 45, 33],
