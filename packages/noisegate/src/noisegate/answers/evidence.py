@@ -179,11 +179,19 @@ class Evidence:
         return self._model.model.draw(_SAMPLE_SIZE, public_random(0))
 
     def check_column(self, name: str) -> None:
-        """Requires that there is a column of this name; an OptionError if not."""
-        if name not in self.names:
-            raise OptionError(
-                f"no column {name!r}; the columns are {', '.join(self.names)}."
-            )
+        """Requires that a column of this name was measured; an OptionError if not."""
+        if name in self.names:
+            return
+        for relation in self._model.schema.relations:
+            if name in relation.computed:
+                raise OptionError(
+                    f"column {name!r} was not measured, as it is computed by the "
+                    f"relation {relation!s}; the measured columns are "
+                    f"{', '.join(self.names)}."
+                )
+        raise OptionError(
+            f"no column {name!r}; the columns are {', '.join(self.names)}."
+        )
 
     def numeric_column(self, name: str) -> NumericColumn | None:
         """Returns a numeric column; None of one with levels, an OptionError of none."""
