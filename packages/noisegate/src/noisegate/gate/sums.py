@@ -369,7 +369,7 @@ Progress = Callable[[int], None]
 only."""
 
 
-class Rounds(Protocol):
+class OpenEngine(Protocol):
     """Sums over all records of a source, in the rounds of one run: an open engine.
 
     A round is one pass over the records.
@@ -415,7 +415,7 @@ class RunEngine(Protocol):
     one_core: ClassVar[bool]
 
     @abstractmethod
-    def opened(self) -> AbstractContextManager[Rounds]:
+    def opened(self) -> AbstractContextManager[OpenEngine]:
         """Opens the engine for all rounds of one run, in a ``with`` block around them.
 
         Returns:
@@ -423,7 +423,7 @@ class RunEngine(Protocol):
         """
 
 
-class Engine(RunEngine, Rounds, Protocol):
+class Engine(RunEngine, OpenEngine, Protocol):
     """Where sums over all records of a source are taken: this machine, or a cluster.
 
     One that inherits from it has to have `sum` alone: it refuses nothing, need not be
@@ -452,17 +452,17 @@ class Engine(RunEngine, Rounds, Protocol):
         """
         return
 
-    def opened(self) -> AbstractContextManager[Rounds]:
+    def opened(self) -> AbstractContextManager[OpenEngine]:
         """Returns this engine itself, which need not be opened."""
         return nullcontext(self)
 
     def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Any:
-        """Reads all records into the memory of this process; see `Rounds.hold`."""
+        """Reads all records into the memory of this process; see `OpenEngine.hold`."""
         return hold_here(source, task, progress)
 
 
 def hold_here(source: Any, task: StepTask, progress: Progress | None) -> HeldGradients:
-    """Reads all records into the memory of this process; see `Rounds.hold`."""
+    """Reads all records into the memory of this process; see `OpenEngine.hold`."""
     held_gradients = HeldGradients(task)
     held_gradients.add_part(0, source, progress)
     return held_gradients

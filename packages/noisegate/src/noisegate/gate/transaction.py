@@ -44,7 +44,7 @@ import numpy.typing as npt
 
 from noisegate.errors import BudgetRefusedError, DataError, LedgerWarning, OptionError
 from noisegate.gate.journal import AnswerJournal
-from noisegate.gate.sums import Progress, Rounds, RunEngine
+from noisegate.gate.sums import OpenEngine, Progress, RunEngine
 from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.accounts import ClosedError
 from noisegate.ledger.ledger import Entry, Kind, Ledger
@@ -266,7 +266,7 @@ class Transaction(SingleUse):
         self.map_digests: dict[str, str] = {}
         self._begun_steps = begun_steps
         # The engine of all rounds; None before the first one.
-        self._engine: Rounds | None = None
+        self._engine: OpenEngine | None = None
         # Closes the engine when everything is answered, or the transaction ends.
         self._engine_stack = contextlib.ExitStack()
         # The process that opened it; a fork of it must not answer.
@@ -492,7 +492,7 @@ class Transaction(SingleUse):
             self._advance_to(_STATE_AT_END[self.state])
         self.close_engine()
 
-    def started_engine(self) -> Rounds:
+    def started_engine(self) -> OpenEngine:
         """Returns the engine of all rounds, which the first call opens."""
         if self._engine is None:
             assert self.access.engine is not None

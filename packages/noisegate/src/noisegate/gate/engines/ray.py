@@ -27,7 +27,7 @@ from noisegate.devices import usable_cores
 from noisegate.errors import OptionError, require, said
 from noisegate.gate.engines.ray_round import Pass, Pool, SumJob
 from noisegate.gate.samples import HeldGradients, Integers, StepTask
-from noisegate.gate.sums import Progress, Rounds, SumTask, Totals, hold_here
+from noisegate.gate.sums import OpenEngine, Progress, SumTask, Totals, hold_here
 from noisegate.sources.tables.tables import Source
 
 MIN_PARTS_PER_WORKER = 8
@@ -137,7 +137,7 @@ class RayEngine:
         self._join_cluster()
 
     @contextmanager
-    def opened(self) -> Iterator[Rounds]:
+    def opened(self) -> Iterator[OpenEngine]:
         """Opens the engine for all rounds of one run, and ends its workers afterwards.
 
         A round is one pass over the records. Workers are hired in the first round, and
@@ -348,7 +348,7 @@ def _keep_token_private() -> None:
 
 @dataclass(frozen=True)
 class _WorkerRounds:
-    """Sums the rounds of one run, and holds records for its steps; `Rounds`.
+    """Sums the rounds of one run, and holds records for its steps; an `OpenEngine`.
 
     Attributes:
         pool: The workers of the run.

@@ -30,7 +30,7 @@ from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.samples import StepTask
 from noisegate.gate.session import Session, in_natural_units
 from noisegate.gate.streams.state import PeriodSums, StreamState
-from noisegate.gate.sums import Progress, Rounds, RunEngine, SumTask, Totals
+from noisegate.gate.sums import OpenEngine, Progress, RunEngine, SumTask, Totals
 from noisegate.gate.transaction import (
     Answering,
     Integers,
@@ -206,7 +206,7 @@ class _PeriodEngine:
 
 @dataclass(frozen=True)
 class _PeriodRounds:
-    """Sums the records of a period, and subtracts those that are withdrawn; `Rounds`.
+    """Sums the records of a period, less those withdrawn; an `OpenEngine`.
 
     Attributes:
         period_engine: What it was opened from.
@@ -214,7 +214,7 @@ class _PeriodRounds:
     """
 
     period_engine: _PeriodEngine
-    rounds: Rounds
+    rounds: OpenEngine
 
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
