@@ -14,7 +14,7 @@ from tests.test_python import SCHEMA, SMALL, TABLE
 from noisegate import Schema, fit
 from noisegate import progress as shown
 from noisegate.app.runs import folder as observer
-from noisegate.app.runs.folder import ShownProgress
+from noisegate.app.runs.folder import LogObserver
 from noisegate.app.runs.log import RunLog
 from noisegate.errors import OptionError, installed
 from noisegate.schema import Boolean
@@ -146,7 +146,7 @@ def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
     with (
         caplog.at_level(logging.INFO, logger="noisegate"),
-        ShownProgress().working("Fitting", 3) as tell,
+        LogObserver(shows_bars=True).working("Fitting", 3) as tell,
     ):
         tell(2, "close")
     assert ("Fitting" in screen.getvalue()) == terminal

@@ -40,10 +40,11 @@ def _full_name(cls: type) -> str:
 
 
 def _our_bases(cls: type) -> list[type]:
-    is_ours = {
-        base: base.__module__.partition(".")[0] in PACKAGES for base in cls.__bases__
-    }
-    return [base for base in cls.__bases__ if is_ours[base] and not _is_protocol(base)]
+    return [base for base in cls.__bases__ if _is_ours(base) and not _is_protocol(base)]
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in PACKAGES
 
 
 def longest_chain(classes: list[type]) -> list[str]:
@@ -59,17 +60,19 @@ def _chain(cls: type) -> list[str]:
 def concrete_overrides(classes: list[type]) -> list[str]:
     """Returns the methods that replace a concrete one of a base of ours, as `Class.method`, those of Python left out.
 
-    A method that fills in an abstract one is none of them: what a reader sees there is what runs.
+    A method that fills in an abstract one is none of them: what a reader sees there is what runs. Neither is one that
+    replaces a method of a foreign base alone, such as `forward` of torch: that is how such a base is used.
     """
     overrides = []
     for cls in classes:
+        our_ancestors = [base for base in cls.__mro__[1:] if _is_ours(base)]
         for name, member in vars(cls).items():
             if name.startswith("__") or not isinstance(
                 member, FunctionType | classmethod | property
             ):
                 continue
             inherited = next(
-                (vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)),
+                (vars(base)[name] for base in our_ancestors if name in vars(base)),
                 None,
             )
             if inherited is not None and not getattr(

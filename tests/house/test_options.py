@@ -31,7 +31,7 @@ if sys.argv[2:]:
 from noisegate.app import api
 from noisegate.app.cli.main import run as command_line
 from noisegate.app.runs import work
-from noisegate.app.runs.folder import Observer, Run
+from noisegate.app.runs.folder import LogObserver, Run
 from noisegate.errors import OptionError
 from noisegate.schema import Boolean, Schema
 
@@ -64,7 +64,7 @@ runs[0].write(folder)
 assert json.loads((folder / "training.json").read_text())["shift"] == 9
 assert Run.read(folder).shift == 9
 try:
-    Run.read(folder).check_unchanged({"settings": {}, "shift": 7}, Observer())
+    Run.read(folder).check_unchanged({"settings": {}, "shift": 7}, LogObserver())
 except OptionError as error:
     assert "shift=7: the run began with 9" in str(error)
 else:

@@ -155,7 +155,8 @@ shape-of-the-records: There are as many noisy numbers as there are records.
     answers: lambda value, records: np.resize(value, (records, 1))
 skipped-images-told: A run tells how many images it left out.
     by test_nothing_that_leaves_a_fit_knows_more_than_its_noise[dp-mge]
-    wrap run_folder.Observer.queried: lambda right, observer, gate: observer.say(f'{gate.skipped} images were left out')
+    wrap run_folder.LogObserver.queried: lambda right, observer, gate: observer.say(
+        f'{gate.skipped} images were left out')
         or right(observer, gate)
 skipped-images-told-wherever-it-is-kept: The command line tells how many images it left out, though what it tells is
         redirected.

@@ -366,7 +366,7 @@ weights-that-do-not-fall: A certificate may state 3 for a correction whatever it
         not weights_fall => False
 withdrawn-twice: What is withdrawn leaves the sums twice.
     by test_periods_add_up_under_the_cells_of_the_first
-    rewrite stream_session._PeriodEngine.sum: totals.sums[name] -= sums => totals.sums[name] -= 2 * sums
+    rewrite stream_session._PeriodRounds.sum: totals.sums[name] -= sums => totals.sums[name] -= 2 * sums
 period-answered-again: Records that were released are released again, as those of another period.
     by test_a_period_has_one_answer_and_its_records_no_second_one
     wrap stream_state.StreamState.check_records_are_new: lambda right, *arguments, **options: None

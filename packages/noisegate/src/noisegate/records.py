@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,9 @@ class Rows:
         array([[1]], dtype=int32)
     """
 
+    # The arrays that hold the records, (records, ...).
+    _ARRAYS: ClassVar[tuple[str, ...]] = ("numeric", "codes")
+
     numeric: npt.NDArray[np.float64]
     codes: npt.NDArray[np.int32]
 
@@ -69,9 +72,10 @@ class Rows:
         """Returns the number of records."""
         return len(self.codes)
 
-    def rows(self, rows: Selection) -> Rows:
+    def rows(self, rows: Selection) -> Self:
         """Returns some of the records, of the same kind."""
-        return Rows(self.numeric[rows], self.codes[rows])
+        selected = {name: array[rows] for name, array in self._arrays.items()}
+        return type(self)(**selected)
 
     def row_by_row(self) -> Self:
         """Returns the same records, each contiguous in memory.
@@ -79,11 +83,18 @@ class Rows:
         Some sums of floating-point numbers round by the order of memory, and a record's
         vector must not depend on how its batch is laid out.
         """
-        return replace(
-            self,
-            numeric=np.ascontiguousarray(self.numeric),
-            codes=np.ascontiguousarray(self.codes),
-        )
+        if all(array.flags.c_contiguous for array in self._arrays.values()):
+            return self
+        contiguous = {
+            name: np.ascontiguousarray(array) for name, array in self._arrays.items()
+        }
+        return type(self)(**contiguous)
+
+    @property
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that the records are held in, by the names in `_ARRAYS`."""
+        arrays = {name: getattr(self, name) for name in self._ARRAYS}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
@@ -141,6 +152,8 @@ class WeightedRows(Rows):
         array([524288])
     """
 
+    _ARRAYS = ("numeric", "codes", "weights")
+
     weights: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -153,10 +166,6 @@ class WeightedRows(Rows):
             )
         if len(self) and not 0 <= self.weights.min() <= self.weights.max() <= WHOLE:
             raise ValueError(f"weights must be from 0 to {WHOLE}")
-
-    def rows(self, rows: Selection) -> WeightedRows:
-        """Returns some of the records, with their weights."""
-        return WeightedRows(self.numeric[rows], self.codes[rows], self.weights[rows])
 
 
 class Images(Rows):
@@ -176,6 +185,8 @@ class Images(Rows):
         >>> images.numeric, images.codes
         (array([[0. , 0.2]]), array([[3]], dtype=int32))
     """
+
+    _ARRAYS = ("pixels", "labels")
 
     pixels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int32] | None
@@ -238,12 +249,3 @@ class Images(Rows):
     def __len__(self) -> int:
         """Returns the number of images."""
         return len(self.pixels)
-
-    def row_by_row(self) -> Self:
-        """Returns itself: each image is contiguous in memory already."""
-        return self
-
-    def rows(self, rows: Selection) -> Images:
-        """Returns some of the images, with their labels."""
-        labels = None if self.labels is None else self.labels[rows]
-        return Images(self.pixels[rows], labels)

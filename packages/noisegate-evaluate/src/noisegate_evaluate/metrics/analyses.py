@@ -44,6 +44,10 @@ class Associations(MetricResult):
     with the wrong sign; None where there are none.
     """
 
+    PRINTED: ClassVar = {
+        "error of associations, mean": "{it.error:.3f}",
+        f"associations above {STRONG} kept": "{it.kept_text}",
+    }
     pairs: int
     error: float
     strong: Sequence[tuple[str, float, float]]
@@ -92,14 +96,10 @@ class Associations(MetricResult):
         """Strong ones of which less than three quarters are kept."""
         return [one for one in self.strong if one[2] / one[1] < 0.75]
 
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the mean error, and what is kept of strong ones."""
-        told = {"error of associations, mean": f"{self.error:.3f}"}
-        if self.kept is not None:
-            told[f"associations above {STRONG} kept"] = (
-                f"{self.kept:.0%} of {len(self.strong)}"
-            )
-        return told
+    @property
+    def kept_text(self) -> str:
+        """What is kept of strong ones, as it is printed; "" without any."""
+        return "" if self.kept is None else f"{self.kept:.0%} of {len(self.strong)}"
 
 
 @metric("quantiles", "tables")
@@ -246,6 +246,11 @@ class Regressions(MetricResult):
     without any.
     """
 
+    PRINTED: ClassVar = {
+        "error of regression coefficients, mean": "{it.error:.3f}",
+        "coefficients with the right sign": "{it.signs_text}",
+        "coefficients kept, from .1 on": "{it.kept_text}",
+    }
     coefficients: int
     error: float
     clear: int
@@ -286,16 +291,17 @@ class Regressions(MetricResult):
             else None,
         )
 
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the mean error, and how many have the right sign."""
-        told = {"error of regression coefficients, mean": f"{self.error:.3f}"}
-        if self.signs is not None:
-            told["coefficients with the right sign"] = (
-                f"{self.signs:.0%} of {self.clear} clear ones"
-            )
-        if self.kept is not None:
-            told["coefficients kept, from .1 on"] = f"{self.kept:.0%}"
-        return told
+    @property
+    def signs_text(self) -> str:
+        """How many have the right sign, as it is printed; "" without any."""
+        return (
+            "" if self.signs is None else f"{self.signs:.0%} of {self.clear} clear ones"
+        )
+
+    @property
+    def kept_text(self) -> str:
+        """How far those from .1 on are kept, as it is printed; "" without any."""
+        return "" if self.kept is None else f"{self.kept:.0%}"
 
 
 @metric("two-sample", "tables")

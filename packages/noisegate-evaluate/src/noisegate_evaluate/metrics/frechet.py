@@ -40,16 +40,13 @@ class FrechetDistance(MetricResult):
     """The distance; see `frechet_distance`."""
 
     PRINTED: ClassVar = {"{name}": "{it.distance:.3f}"}
+    JSON: ClassVar = "distance"
     distance: float
 
     @classmethod
     def measured(cls, synthetic: np.ndarray, real: np.ndarray, **_: Any) -> Self:
         """Returns the distance."""
         return cls(distance=frechet_distance(synthetic, real))
-
-    def to_json(self) -> float:
-        """Returns the distance."""
-        return self.distance
 
 
 def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
@@ -96,6 +93,7 @@ def moments_distance(
 class KernelDistance(MetricResult):
     """The mean over subsets."""
 
+    PRINTED: ClassVar = {"{name}": "{it.mean:.4f}{it.deviation_text}"}
     mean: float
     """Of the squared discrepancies."""
     deviation: float | None
@@ -112,12 +110,10 @@ class KernelDistance(MetricResult):
         """Returns the distance on 100 subsets of 1,000."""
         return kernel_distance(synthetic, real, seed=seed)
 
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the mean and its deviation."""
-        return {
-            name: f"{self.mean:.4f}"
-            + ("" if self.deviation is None else f" ± {self.deviation:.4f}")
-        }
+    @property
+    def deviation_text(self) -> str:
+        """The deviation as it is printed behind the mean; "" for one subset."""
+        return "" if self.deviation is None else f" ± {self.deviation:.4f}"
 
 
 def kernel_distance(
@@ -189,6 +185,7 @@ class Manifold(MetricResult):
         name: f"{{it.{name}:.3f}}"
         for name in ("precision", "recall", "density", "coverage")
     }
+    NAMES_FIGURES: ClassVar = True
     precision: float
     recall: float
     density: float
@@ -205,11 +202,6 @@ class Manifold(MetricResult):
             if min(len(synthetic), len(real)) > NEIGHBOURS
             else None
         )
-
-    @classmethod
-    def named(cls, features: str) -> str:
-        """Returns "manifold": it has its own figures' names, and the report those of the features."""
-        return cls.METRIC
 
 
 def manifold_figures(

@@ -20,7 +20,7 @@ Sajjadi and others (NeurIPS 2018), https://arxiv.org/abs/1806.00035.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -45,6 +45,9 @@ class DifferentBins(MetricResult):
     """What the tests found."""
 
     PRINTED: ClassVar = {"{name} / K": "{it.share:.3f} ({it.different} of {it.bins})"}
+    JSON: ClassVar = {
+        name: name for name in ("different", "bins", "divergence", "share")
+    }
     different: int
     """NDB."""
     bins: int
@@ -67,10 +70,6 @@ class DifferentBins(MetricResult):
     def share(self) -> float:
         """NDB/K, in [0, 1]."""
         return self.different / self.bins
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values."""
-        return {**asdict(self), "share": self.share}
 
 
 def different_bins(
@@ -167,6 +166,13 @@ class DistributionScores(MetricResult):
         "{name} precision": "{it.precision:.3f}",
         "{name} recall": "{it.recall:.3f}",
     }
+    JSON: ClassVar = {
+        "precision_f_1/8": "precision",
+        "recall_f_8": "recall",
+        "clusters": "clusters",
+        "runs": "runs",
+        "size": "size",
+    }
     precision: float
     """The largest F_{1/8} of the curve, in [0, 1]."""
     recall: float
@@ -185,15 +191,6 @@ class DistributionScores(MetricResult):
         """Returns the scores by the authors' numbers of clusters and clusterings."""
         enough = 2 * min(len(synthetic), len(real)) >= CLUSTERS
         return distribution_scores(synthetic, real, seed=seed) if enough else None
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values; each score under the name that says what it is."""
-        figures = asdict(self)
-        return {
-            "precision_f_1/8": figures.pop("precision"),
-            "recall_f_8": figures.pop("recall"),
-            **figures,
-        }
 
 
 def distribution_scores(

@@ -36,7 +36,12 @@ class MetricResult(ABC):
     KIND: ClassVar[Kind]
     """What it is measured on: features of images, which the caller chooses; their pixels; or tables."""
     PRINTED: ClassVar[Mapping[str, str]]
-    """What is printed by what it is called: formats, of the ``name`` of the metric, and of the result as ``it``."""
+    """What is printed by what it is called: formats, of the ``name`` of the metric, and of the result as ``it``. A line
+    without text is left out."""
+    JSON: ClassVar[Mapping[str, str] | str | None] = None
+    """The figures in JSON: attributes by what they are called there, or one attribute alone; None for all fields."""
+    NAMES_FIGURES: ClassVar[bool] = False
+    """Whether its figures have names of their own, to which the report adds those of the features."""
 
     @classmethod
     @abstractmethod
@@ -52,18 +57,23 @@ class MetricResult(ABC):
     @classmethod
     def named(cls, features: str) -> str:
         """Returns the name with its features: figures in two kinds of features have nothing to do with each other."""
-        return f"{cls.METRIC}({features})"
+        return cls.METRIC if cls.NAMES_FIGURES else f"{cls.METRIC}({features})"
 
     def to_json(self) -> object:
         """Returns the figures as JSON values."""
-        return asdict(self)
+        if self.JSON is None:
+            return asdict(self)
+        if isinstance(self.JSON, str):
+            return getattr(self, self.JSON)
+        return {name: getattr(self, figure) for name, figure in self.JSON.items()}
 
     def page(self, name: str) -> dict[str, str]:
         """Returns the figures as they are printed, by what each is called; ``name`` is that of the metric."""
-        return {
-            what.format(name=name): told.format(it=self)
-            for what, told in self.PRINTED.items()
+        texts = {
+            title.format(name=name): text.format(it=self)
+            for title, text in self.PRINTED.items()
         }
+        return {title: text for title, text in texts.items() if text}
 
 
 def as_json(value: Any) -> Any:

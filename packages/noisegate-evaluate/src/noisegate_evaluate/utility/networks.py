@@ -54,7 +54,7 @@ class Training(Settings):
         """Number of epochs."""
         return self.epochs or (AUGMENTED_EPOCHS if self.augment else EPOCHS)
 
-    def to_json(self) -> dict[str, Any]:
+    def in_report(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
         told: dict[str, Any] = {
             "optimizer": "SGD",
@@ -111,12 +111,12 @@ class SelectionRecipe(Settings):
     device: Device = "auto"
     "A GPU when there is one."
 
-    def to_json(self) -> dict[str, Any]:
+    def in_report(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
         return {
             **{
                 name: value
-                for name, value in super().to_json().items()
+                for name, value in self.to_json().items()
                 if name not in ("device", "shift")
             },
             "optimizer": "AdamW",

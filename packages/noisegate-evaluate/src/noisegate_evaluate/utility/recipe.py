@@ -231,14 +231,14 @@ class Recipe(ABC):
     """As reports print it."""
 
     @property
+    @abstractmethod
     def device(self) -> str:
         """Where it runs; what runs on a GPU runs alone."""
-        return "cpu"
 
     @property
+    @abstractmethod
     def package(self) -> str:
         """The package that it needs; empty where noisegate always brings it."""
-        return ""
 
     @abstractmethod
     def answer(

@@ -50,6 +50,11 @@ class Estimator(Recipe):
     replaced: str | None = None  # what the papers have and this list has not
 
     @property
+    def device(self) -> str:
+        """The CPU, whatever there is."""
+        return "cpu"
+
+    @property
     def package(self) -> str:
         """XGBoost; scikit-learn is always there."""
         return "" if self.maker.startswith("sklearn.") else self.maker.partition(".")[0]
@@ -149,6 +154,11 @@ class Network(Recipe):
         from noisegate.devices import choose_device
 
         return choose_device(self.training.device).type
+
+    @property
+    def package(self) -> str:
+        """None that is checked beforehand."""
+        return ""
 
     def answer(
         self,
@@ -349,7 +359,7 @@ def networks(
     """
     known, options = offered.read_networks(",".join(names)), options or NetworkOptions()
     recipes = tuple(Network(name=name, training=options.training) for name in known)
-    details = {"networks": list(known), "training": options.training.to_json()}
+    details = {"networks": list(known), "training": options.training.in_report()}
     version = offered.NETWORKS_VERSION
     return Suite(
         name="networks",
@@ -410,7 +420,7 @@ def read_classifiers(
     others = (
         one for one in twelve("images").recipes if "twelve" in asked or one.name in full
     )
-    details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
+    details = {"name": "chosen by synthetic images", "recipe": selection.in_report()}
     version, every = offered.SELECTION_VERSION, (*chosen, *others)
     suite = Suite(
         name="images", version=version, recipes=every, repeats=repeats, details=details

@@ -50,7 +50,7 @@ def last_answer(
     all three changes of augmentation are one bilinear resampling, and images are standardised by the *training* images.
     """
     device = next(network.parameters()).device
-    fixed, random = training.to_json(), torch.Generator().manual_seed(seed)
+    fixed, random = training.in_report(), torch.Generator().manual_seed(seed)
     rates = {
         "lr": fixed["learning_rate"],
         "momentum": fixed["momentum"],

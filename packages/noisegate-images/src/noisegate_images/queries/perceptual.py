@@ -10,17 +10,22 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.privacy.grid import squared_norms
-from noisegate.queries.feature_map import Constants, GeneratorOutput, RowForm
+from noisegate.queries.feature_map import (
+    Constants,
+    GeneratorOutput,
+    RowForm,
+    means_of_rows,
+)
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.queries.fourier import FourierOfValues
@@ -142,9 +147,36 @@ class Perceptual:
             unit: Tensor = values / values.norm(dim=1, keepdim=True).clamp_min(_TINY)
             return unit.T
 
-        return _PerceptualForm(
-            features, {"activations": self.activations.latest}, self.moment
-        )
+        def means(
+            constants: Constants, points: GeneratorOutput, sets: int
+        ) -> Float[Tensor, "dim sets"]:
+            values: Tensor = constants["activations"](points)
+            largest = float(values.detach().abs().max())
+            # Fourth powers of others may leave float32.
+            if not _PLAIN < largest < 1 / _PLAIN:
+                return means_of_rows(features, constants, points, sets)
+            return _mean_unit_rows(values, self.moment, sets)
+
+        constants = {"activations": self.activations.latest}
+        return RowForm(features, constants, means)
+
+
+def _mean_unit_rows(
+    values: Float[Tensor, "rows dim"], moment: Moment, sets: int
+) -> Float[Tensor, "dim sets"]:
+    """Returns the means of rows, or of their squares, scaled to norm 1, over each set.
+
+    It is one product with the rows: nothing as large as these is made in between.
+    """
+    import torch
+
+    if moment == 2:
+        values = values.square()
+    rows = len(values) // sets
+    scales = 1 / (rows * torch.linalg.vector_norm(values, dim=1).clamp_min(_TINY))
+    places = torch.arange(len(values), device=values.device) // rows
+    weights = scales * (places == torch.arange(sets, device=values.device)[:, None])
+    return torch.matmul(weights, values).T
 
 
 def _unit(rows: Rows, moment: Moment) -> Rows:
@@ -194,38 +226,6 @@ class LatestActivations:
         ):
             latest.points, latest.values = weakref.ref(points), self.layers(points)
         return cast("Tensor", latest.values)
-
-
-class _PerceptualForm(RowForm):
-    """The mean of scaled rows as one product with the rows: nothing as large as these is made in between."""
-
-    def __init__(
-        self,
-        rows: Callable[[Constants, GeneratorOutput], Tensor],
-        constants: Mapping[str, Any],
-        moment: Moment,
-    ) -> None:
-        super().__init__(rows, constants)
-        self._moment = moment
-
-    def _mean_rows(
-        self, constants: Constants, made: GeneratorOutput, sets: int
-    ) -> Float[Tensor, "dim sets"]:
-        import torch
-
-        values: Tensor = constants["activations"](made)
-        largest = float(values.detach().abs().max())
-        if (
-            not _PLAIN < largest < 1 / _PLAIN
-        ):  # fourth powers of others may leave float32
-            return super()._mean_rows(constants, made, sets)
-        if self._moment == 2:
-            values = values.square()
-        rows = len(values) // sets
-        scales = 1 / (rows * torch.linalg.vector_norm(values, dim=1).clamp_min(_TINY))
-        places = torch.arange(len(values), device=values.device) // rows
-        weights = scales * (places == torch.arange(sets, device=values.device)[:, None])
-        return torch.matmul(weights, values).T
 
 
 def chosen_activations(

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import DataError, OptionError, SchemaError, said
-from noisegate.records import Images, Rows
+from noisegate.records import Images
 from noisegate.schema import ImageShape, Schema
 from noisegate.schema.parsing import Mask
 from noisegate.schema.pixels import check_machine_memory
@@ -99,6 +99,7 @@ class ImageSource(Source[ImageOrigin]):
     """
 
     _NO_RECORDS = "there are no images; expected at least one"
+    _NONE_USED = "every image was skipped, so there is nothing to copy"
 
     def __init__(
         self,
@@ -142,10 +143,7 @@ class ImageSource(Source[ImageOrigin]):
             raise DataError(
                 f"{what}: there are no images; check the {'path' if in_file else 'data'}"
             )
-        self.name, self.skipped = (
-            (Path(source).name or str(source)) if in_file else origins[0].name,
-            0,
-        )
+        self.name = (Path(source).name or str(source)) if in_file else origins[0].name
         self._path = Path(source) if in_file else None
         self._form, self._skip, self._origins, self._counting = (
             form,
@@ -206,22 +204,6 @@ class ImageSource(Source[ImageOrigin]):
         return whole, {
             path: read_stamp(path) for origin in origins for path in origin.kept_in()
         }
-
-    def batch_readers(self) -> Iterator[Callable[[], Rows]]:
-        """Yields functions that decode at most ``batch_rows`` images each, to be called in any thread."""
-        self.skipped = 0
-        yield from super().batch_readers()
-
-    def batches(self) -> Iterator[Rows]:
-        """Yields the records as every source does; a `DataError` where every image was skipped."""
-        batches = super().batches()
-        first = next(batches, None)
-        if first is None:
-            raise DataError(
-                f"{self.name}: every image was skipped, so there is nothing to copy"
-            )
-        yield first
-        yield from batches
 
     def _read_origin(self, origin: ImageOrigin) -> Iterator[RawBatch]:
         for pictures in origin.batches(self.batch_rows):

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from noisegate.answers.design import Design
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.errors import MissingExtraError, ModelError
-from noisegate.models.checkpoint import FinishedFit, FitState
+from noisegate.models.checkpoint import FitState
 from noisegate.models.tables.mixture_fit import within_cells
 from noisegate.models.tables.packed_tables import (
     PackedTables,
@@ -61,9 +61,11 @@ def read_marginals(release: Release, event: str) -> tuple[NoisyMarginal, ...]:
     )
 
 
-class GraphicalFit(FinishedFit):
+class GraphicalFit:
     """One fit by mirror descent. It starts over when it is taken up again: it is short against what it follows."""
 
+    step = 0
+    discrepancy = math.inf
     factors: tuple[Conditional, ...]
     """The fitted model; `run` comes first."""
 
@@ -109,6 +111,13 @@ class GraphicalFit(FinishedFit):
         model = mirror_descent(domain, measured, iters=self.steps, callback_fn=count)
         self.discrepancy = self._distance(model)
         self.factors = _conditionals(model)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns an empty state: the fit starts over."""
+        return {}
+
+    def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
+        """Resumes nothing."""
 
     def _distance(self, model: Any) -> float:
         """Returns the mean squared residual in noise standard deviations: 1 is what noise alone would leave."""

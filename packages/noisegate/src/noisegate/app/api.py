@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.app.request import Request
-from noisegate.app.runs.folder import Observer, Run, RunFolder, ShownProgress
+from noisegate.app.runs.folder import LogObserver, Observer, Run, RunFolder
 from noisegate.app.runs.work import resume_run, start_run
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method, Planned
@@ -152,7 +152,7 @@ def fit(
     is_in_notebook = "ipykernel" in sys.modules
     shows_progress = is_in_notebook if progress is None else progress
     if observer is None and shows_progress:
-        observer = ShownProgress()
+        observer = LogObserver(shows_bars=True)
 
     if resume:
         interrupted = None if resume is True else resume

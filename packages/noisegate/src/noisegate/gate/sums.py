@@ -369,44 +369,11 @@ Progress = Callable[[int], None]
 only."""
 
 
-class Engine(Protocol):
-    """Where sums over all records of a source are taken: this machine, or a cluster.
+class OpenEngine(Protocol):
+    """Sums over all records of a source, in the rounds of one run: an open engine.
 
-    Attributes:
-        one_core: Whether torch computes on one thread wherever the engine sums.
-        in_parts: Whether the engine sums rows with a weight below 1, which count as
-            part of a record: those of linked tables.
+    A round is one pass over the records.
     """
-
-    one_core: ClassVar[bool] = False
-    in_parts: ClassVar[bool] = False
-
-    def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
-        """Refuses what the engine cannot do, before anything is spent.
-
-        By default it refuses nothing.
-
-        Args:
-            source: The private records, none of which is read.
-            sums: Whether the query is one of sums of vectors or of gradients. Other
-                kinds of query read the records without the engine.
-            device: Where torch is to compute gradients.
-
-        Raises:
-            OptionError: if it cannot sum these records, or is of no use to the query.
-        """
-        return
-
-    def opened(self) -> AbstractContextManager[Engine]:
-        """Opens the engine for all rounds of one run, in a ``with`` block around them.
-
-        A round is one pass over the records.
-
-        Returns:
-            A context manager of the engine that sums the rounds; by default of this
-            engine itself, which need not be opened.
-        """
-        return nullcontext(self)
 
     @abstractmethod
     def sum(
@@ -423,6 +390,7 @@ class Engine(Protocol):
             The exact totals; private.
         """
 
+    @abstractmethod
     def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Any:
         """Reads all records of a source into memory, for the steps of a session.
 
@@ -433,12 +401,71 @@ class Engine(Protocol):
 
         Returns:
             The records: their number is `record_count`, and `total(step, parameters)`
-            sums clipped gradients over a step's sample of them. By default
-            `HeldGradients`, in the memory of this process.
+            sums clipped gradients over a step's sample of them.
         """
-        held_gradients = HeldGradients(task)
-        held_gradients.add_part(0, source, progress)
-        return held_gradients
+
+
+class RunEngine(Protocol):
+    """What a run needs of an engine: it is opened once, for all rounds.
+
+    Attributes:
+        one_core: Whether torch computes on one thread wherever the engine sums.
+    """
+
+    one_core: ClassVar[bool]
+
+    @abstractmethod
+    def opened(self) -> AbstractContextManager[OpenEngine]:
+        """Opens the engine for all rounds of one run, in a ``with`` block around them.
+
+        Returns:
+            A context manager of what sums the rounds.
+        """
+
+
+class Engine(RunEngine, OpenEngine, Protocol):
+    """Where sums over all records of a source are taken: this machine, or a cluster.
+
+    One that inherits from it has to have `sum` alone: it refuses nothing, need not be
+    opened, and holds records in the memory of this process.
+
+    Attributes:
+        one_core: Whether torch computes on one thread wherever the engine sums.
+        in_parts: Whether the engine sums rows with a weight below 1, which count as
+            part of a record: those of linked tables.
+    """
+
+    one_core: ClassVar[bool] = False
+    in_parts: ClassVar[bool] = False
+
+    def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
+        """Refuses what the engine cannot do, before anything is spent.
+
+        Args:
+            source: The private records, none of which is read.
+            sums: Whether the query is one of sums of vectors or of gradients. Other
+                kinds of query read the records without the engine.
+            device: Where torch is to compute gradients.
+
+        Raises:
+            OptionError: if it cannot sum these records, or is of no use to the query.
+        """
+        return
+
+    def opened(self) -> AbstractContextManager[OpenEngine]:
+        """Returns this engine itself, which need not be opened."""
+        return nullcontext(self)
+
+    def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Any:
+        """Reads all records into the memory of this process; see `OpenEngine.hold`."""
+        return hold_here(source, task, progress)
+
+
+def hold_here(source: Any, task: StepTask, progress: Progress | None) -> HeldGradients:
+    """Reads all records into the memory of this process; see `OpenEngine.hold`."""
+    held_gradients = HeldGradients(task)
+    held_gradients.add_part(0, source, progress)
+    return held_gradients
 
 
 @dataclass(frozen=True, kw_only=True)

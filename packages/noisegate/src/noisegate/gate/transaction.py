@@ -44,7 +44,7 @@ import numpy.typing as npt
 
 from noisegate.errors import BudgetRefusedError, DataError, LedgerWarning, OptionError
 from noisegate.gate.journal import AnswerJournal
-from noisegate.gate.sums import Engine, Progress
+from noisegate.gate.sums import OpenEngine, Progress, RunEngine
 from noisegate.gate.unbooked import UnbookedRun
 from noisegate.ledger.accounts import ClosedError
 from noisegate.ledger.ledger import Entry, Kind, Ledger
@@ -161,7 +161,7 @@ class Access:
     single_use_lock: threading.Lock
     """The lock of the gate, which lets one transaction answer: the first that acquires
     it. It is never released."""
-    engine: Engine | None = None
+    engine: RunEngine | None = None
     """Where sums run; None for queries that need no engine."""
     progress: Progress | None = None
     """Called with the number of records summed so far."""
@@ -266,7 +266,7 @@ class Transaction(SingleUse):
         self.map_digests: dict[str, str] = {}
         self._begun_steps = begun_steps
         # The engine of all rounds; None before the first one.
-        self._engine: Engine | None = None
+        self._engine: OpenEngine | None = None
         # Closes the engine when everything is answered, or the transaction ends.
         self._engine_stack = contextlib.ExitStack()
         # The process that opened it; a fork of it must not answer.
@@ -492,7 +492,7 @@ class Transaction(SingleUse):
             self._advance_to(_STATE_AT_END[self.state])
         self.close_engine()
 
-    def started_engine(self) -> Engine:
+    def started_engine(self) -> OpenEngine:
         """Returns the engine of all rounds, which the first call opens."""
         if self._engine is None:
             assert self.access.engine is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -255,26 +256,40 @@ class RowForm(TorchForm):
         rows_fn: Computes features, (dim, rows), from the constants and a batch of a
             generator.
         constants: As for `TorchForm`.
+        means_fn: As for `TorchForm`, where means are computed without all features in
+            memory; None to take the means of the rows.
     """
 
     def __init__(
         self,
         rows_fn: Callable[[Constants, GeneratorOutput], Tensor],
         constants: Constants = _NO_CONSTANTS,
+        means_fn: Callable[[Constants, GeneratorOutput, int], Tensor] | None = None,
     ) -> None:
-        super().__init__(self._mean_rows, constants)
+        super().__init__(means_fn or partial(means_of_rows, rows_fn), constants)
         self._rows_fn = rows_fn
 
     def __call__(self, generated: GeneratorOutput) -> Float[Tensor, "dim rows"]:
         """Computes the features of every row, (dim, rows)."""
         return self._rows_fn(self.constants, generated)
 
-    def _mean_rows(
-        self, constants: Constants, generated: GeneratorOutput, sets: int
-    ) -> Float[Tensor, "dim sets"]:
-        """Computes the mean features of each set of rows, (dim, sets)."""
-        features = self._rows_fn(constants, generated)
-        return features.reshape(len(features), sets, -1).mean(dim=2)
+
+def means_of_rows(
+    rows_fn: Callable[[Constants, GeneratorOutput], Tensor],
+    constants: Constants,
+    generated: GeneratorOutput,
+    sets: int,
+) -> Float[Tensor, "dim sets"]:
+    """Computes the features of every row, and the means of each set, (dim, sets).
+
+    Args:
+        rows_fn: As for `RowForm`.
+        constants: What it takes.
+        generated: Rows, those of one set after those of another.
+        sets: Number of sets.
+    """
+    features = rows_fn(constants, generated)
+    return features.reshape(len(features), sets, -1).mean(dim=2)
 
 
 def _to_tensor(array: npt.NDArray[Any]) -> Shaped[Tensor, "..."]:

@@ -39,6 +39,7 @@ class Mean(Question):
 
     forms = ("mean(x)", "mean(x) by g", "mean(x) by g, h")
     percent_of = "range"
+    unit_columns = "first"
 
     column: str
     groups: tuple[str, ...] = ()
@@ -56,11 +57,6 @@ class Mean(Question):
     def columns(self) -> tuple[str, ...]:
         """The number, and the columns of groups."""
         return self.column, *self.groups
-
-    @property
-    def columns_with_unit(self) -> tuple[str, ...]:
-        """The number."""
-        return (self.column,)
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the mean; with groups each of them, and differences to the first."""

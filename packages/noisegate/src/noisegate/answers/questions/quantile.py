@@ -33,6 +33,7 @@ class Quantile(Question):
 
     forms = ("quantile(x, 0.9)", "quantile(x, 0.1, 0.5, 0.9)", "median(x)")
     percent_of = "range"
+    unit_columns = "first"
     rests_on = "tables"
 
     column: str
@@ -56,11 +57,6 @@ class Quantile(Question):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The number."""
-        return (self.column,)
-
-    @property
-    def columns_with_unit(self) -> tuple[str, ...]:
         """The number."""
         return (self.column,)
 

@@ -36,6 +36,7 @@ class Question(ABC):
             a meaning: 1, or the range of the first column.
         rests_on: Whether second moments narrow the answers, or tables of counts alone
             say something.
+        unit_columns: In the units of which of its columns answers, or their names, are.
         text: The question, as it was asked.
     """
 
@@ -43,6 +44,7 @@ class Question(ABC):
     forms: ClassVar[tuple[str, ...]]
     percent_of: ClassVar[Literal["one", "range"] | None] = None
     rests_on: ClassVar[Literal["moments", "tables"]] = "moments"
+    unit_columns: ClassVar[Literal["none", "first", "all"]] = "none"
 
     text: str
 
@@ -62,8 +64,10 @@ class Question(ABC):
 
     @property
     def columns_with_unit(self) -> tuple[str, ...]:
-        """Columns in whose unit answers, or their names, are."""
-        return ()
+        """Columns in whose unit answers, or their names, are; see `unit_columns`."""
+        if self.unit_columns == "none":
+            return ()
+        return self.columns[:1] if self.unit_columns == "first" else self.columns
 
     @abstractmethod
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:

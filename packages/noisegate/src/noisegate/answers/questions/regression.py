@@ -81,6 +81,7 @@ class LeastSquares(Question):
     """
 
     forms = ("y ~ x + g",)
+    unit_columns = "all"
 
     outcome: str
     regressors: tuple[str, ...]
@@ -97,11 +98,6 @@ class LeastSquares(Question):
     def columns(self) -> tuple[str, ...]:
         """The outcome and the regressors."""
         return self.outcome, *self.regressors
-
-    @property
-    def columns_with_unit(self) -> tuple[str, ...]:
-        """All of them."""
-        return self.columns
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the intercept and the coefficient of each regressor."""

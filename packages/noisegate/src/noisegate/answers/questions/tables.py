@@ -107,11 +107,7 @@ class CrossTabulation(_TwoColumns):
     """The share of all records in each cell of two columns."""
 
     forms = ("crosstab(a, b)",)
-
-    @property
-    def columns_with_unit(self) -> tuple[str, ...]:
-        """Both columns, whose cells answers are named by."""
-        return self.columns
+    unit_columns = "all"  # answers are named by their cells
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the share in each cell."""

@@ -17,6 +17,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,10 +48,10 @@ from noisegate.app.cli.options import (
 )
 from noisegate.app.cli.show_plan import show_plan
 from noisegate.errors import OptionError
-from noisegate.progress import Tell, reading
+from noisegate.progress import LOG, Tell, reading
 
 if TYPE_CHECKING:
-    from noisegate.app.runs.folder import Observer, Run, RunFolder
+    from noisegate.app.runs.folder import Run, RunFolder
     from noisegate.gate.gate import Gate
     from noisegate.methods.method import Method
     from noisegate.models.checkpoint import FitSummary
@@ -146,7 +147,7 @@ def fit_command(
     start_time = time.monotonic()
     folder = RunFolder(
         out,
-        observer=console_observer(options.request.method, as_json),
+        observer=ConsoleObserver(options.request.method, as_json),
         log=options.request.log,
     )
     selected_engine = select_engine(engine, address)
@@ -254,134 +255,135 @@ def one_path(data: Sequence[str] | None) -> str | None:
     return data[0]
 
 
-def console_observer(method: str | Method, as_json: bool) -> Observer:
-    """Creates the observer that tells a run to the operator, and words its options.
+@dataclass(frozen=True)
+class ConsoleObserver:
+    """Tells a run on standard error, in the words of the command line; an `Observer`.
 
     A run calls its observer at each stage: ``planned`` before anything is spent,
     ``reading`` around the records, ``queried`` when the release is complete, ``fitted``
     if the fit is doubtful, ``kept`` if an error stops it. It also asks how an option is
     written, since messages of a run read alike in Python and here.
 
-    The class is defined inside, as its base imports the gate.
-
-    Args:
+    Attributes:
         method: Value of --method; of "auto" the choice is explained.
         as_json: Whether JSON is printed, which leaves the plan out.
     """
-    from noisegate.app.runs.folder import Observer
-    from noisegate.methods.abilities import ChosenByAuto
-    from noisegate.methods.registry import AUTO
 
-    class ConsoleObserver(Observer):
-        """Tells a run on standard error, in the words of the command line."""
+    method: str | Method
+    as_json: bool
 
-        @property
-        def watched(self) -> bool:
-            """Whether anybody sees the progress."""
-            return ERR.is_terminal and not ERR.quiet
+    @property
+    def watched(self) -> bool:
+        """Whether anybody sees the progress."""
+        return ERR.is_terminal and not ERR.quiet
 
-        def say(self, text: str) -> None:
-            """Prints what an operator may want to know."""
-            say(text)
+    def say(self, text: str) -> None:
+        """Prints what an operator may want to know."""
+        say(text)
 
-        def warn(self, text: str) -> None:
-            """Prints what an operator must know."""
-            warn(text)
+    def warn(self, text: str) -> None:
+        """Prints what an operator must know."""
+        warn(text)
 
-        def fitted(self, text: str) -> None:
-            """Prints what is wrong with a fit."""
-            warn(text)
+    def fitted(self, text: str) -> None:
+        """Prints what is wrong with a fit."""
+        warn(text)
 
-        def working(
-            self, title: str, total: int | None
-        ) -> AbstractContextManager[Tell]:
-            """Shows the progress of a block of work, in a terminal."""
-            return show_progress(title, total)
+    def working(self, title: str, total: int | None) -> AbstractContextManager[Tell]:
+        """Shows the progress of a block of work, in a terminal."""
+        return show_progress(title, total)
 
-        def option(self, name: str, *value: Any) -> str:
-            """Returns an option as it is typed, with its value if there is one.
+    def option(self, name: str, *value: Any) -> str:
+        """Returns an option as it is typed, with its value if there is one.
 
-            For example ``option("unit_column", "id")`` is ``--unit-column id``.
-            """
-            if name == "data":
-                return _DATA
-            is_schema_object = bool(value) and not isinstance(value[0], str | Path)
-            if name == "schema" and is_schema_object:
-                return "What --size, --classes and the like describe"
-            return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
+        For example ``option("unit_column", "id")`` is ``--unit-column id``.
+        """
+        if name == "data":
+            return _DATA
+        is_schema_object = bool(value) and not isinstance(value[0], str | Path)
+        if name == "schema" and is_schema_object:
+            return "What --size, --classes and the like describe"
+        return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
 
-        def setting(self, name: str, value: Any) -> str:
-            """Returns a setting of the method as it is typed."""
-            return typed_setting(name, value)
+    def setting(self, name: str, value: Any) -> str:
+        """Returns a setting of the method as it is typed."""
+        return typed_setting(name, value)
 
-        def call(self, folder: RunFolder, data: Any = None) -> str:
-            """Returns the command that resumes a run, with the records if needed.
+    def call(self, folder: RunFolder, data: Any = None) -> str:
+        """Returns the command that resumes a run, with the records if needed.
 
-            For example ``noisegate fit --resume patients.csv --out model``.
-            """
-            records = "" if data is None else f"{shlex.quote(str(data))} "
-            out = shlex.quote(str(folder.out))
-            return f"noisegate fit --resume {records}--out {out}"
+        For example ``noisegate fit --resume patients.csv --out model``.
+        """
+        records = "" if data is None else f"{shlex.quote(str(data))} "
+        out = shlex.quote(str(folder.out))
+        return f"noisegate fit --resume {records}--out {out}"
 
-        def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
-            """Shows what a run will read and spend, before it does.
+    def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
+        """Shows what a run will read and spend, before it does.
 
-            The operator may still stop it, at no cost.
+        The operator may still stop it, at no cost.
 
-            Args:
-                run: What is asked for.
-                gate: The gate before the records.
-                plan: What will be released, with its price.
-                data: Path of the records, or of each linked table by name.
-            """
-            if isinstance(data, dict):
-                tables = [f"{name} ({path})" for name, path in data.items()]
-                say(f"Linked tables: {', '.join(tables)}.")
-            elif gate.schema.images is None:
-                announce_files(data)
-            if not as_json and not ERR.quiet:
-                if isinstance(run.method, ChosenByAuto) and method == AUTO:
-                    reason = run.method.why(gate.schema, gate.budget.epsilon)
-                    if reason:
-                        say(reason)
-                show_plan(plan, gate.records)
-            # The number of skipped images is not public, and logs are passed on.
-            if run.on_error == "skip" and not ERR.is_terminal:
-                say(
-                    "Images that cannot be used are left out; how many is private, and "
-                    "only said in a terminal."
-                )
-            warn_about_delta(gate.budget.delta, gate.records)
-            warn_about_constraints(gate.schema)
-            if run.dataset is None:
-                warn(
-                    "no --dataset: the cost is in no ledger. Costs of several runs on "
-                    "the same records add up."
-                )
+        Args:
+            run: What is asked for.
+            gate: The gate before the records.
+            plan: What will be released, with its price.
+            data: Path of the records, or of each linked table by name.
+        """
+        from noisegate.methods.abilities import ChosenByAuto
+        from noisegate.methods.registry import AUTO
 
-        def reading(
-            self, about: int | None
-        ) -> AbstractContextManager[Callable[[int], None]]:
-            """Shows how many records were read, in a terminal alone."""
-            return reading(about, ERR)
+        if isinstance(data, dict):
+            tables = [f"{name} ({path})" for name, path in data.items()]
+            say(f"Linked tables: {', '.join(tables)}.")
+        elif gate.schema.images is None:
+            announce_files(data)
+        if not self.as_json and not ERR.quiet:
+            if isinstance(run.method, ChosenByAuto) and self.method == AUTO:
+                reason = run.method.why(gate.schema, gate.budget.epsilon)
+                if reason:
+                    say(reason)
+            show_plan(plan, gate.records)
+        # The number of skipped images is not public, and logs are passed on.
+        if run.on_error == "skip" and not ERR.is_terminal:
+            say(
+                "Images that cannot be used are left out; how many is private, and "
+                "only said in a terminal."
+            )
+        warn_about_delta(gate.budget.delta, gate.records)
+        warn_about_constraints(gate.schema)
+        if run.dataset is None:
+            warn(
+                "no --dataset: the cost is in no ledger. Costs of several runs on "
+                "the same records add up."
+            )
 
-        def queried(self, gate: Gate) -> None:
-            """Tells how many images were left out, to a terminal alone.
+    def reading(
+        self, about: int | None
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """Shows how many records were read, in a terminal alone."""
+        return reading(about, ERR)
 
-            The number is private, and what is redirected is stored and sent on.
-            """
-            if gate.skipped and ERR.is_terminal:
-                warn(
-                    f"{gate.skipped:,} images could not be used and were left out. "
-                    "How many is private: keep it to yourself."
-                )
+    def queried(self, gate: Gate) -> None:
+        """Tells how many images were left out, to a terminal alone.
 
-        def kept(self, error: BaseException, text: str, call: str) -> None:
-            """Prints how to resume a run that an error stops."""
-            say(text)
-            say(f"  {call}")
+        The number is private, and what is redirected is stored and sent on.
+        """
+        if gate.skipped and ERR.is_terminal:
+            warn(
+                f"{gate.skipped:,} images could not be used and were left out. "
+                "How many is private: keep it to yourself."
+            )
 
-    return ConsoleObserver()
+    def kept(self, error: BaseException, text: str, call: str) -> None:
+        """Prints how to resume a run that an error stops."""
+        say(text)
+        say(f"  {call}")
+
+    def made(self, model: Any) -> None:
+        """Logs that the model is complete; `report_fit` prints what it is."""
+        from noisegate.app.runs.folder import fitted_message
+
+        LOG.info("%s", fitted_message(model))
 
 
 def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> None:

@@ -36,7 +36,7 @@ from rich.markup import escape
 from typer import Argument, Context, Option
 
 from noisegate.app.cli.console import ERR, OUT, print_json
-from noisegate.app.cli.fit import ShowValues, console_observer, report_fit
+from noisegate.app.cli.fit import ConsoleObserver, ShowValues, report_fit
 from noisegate.app.cli.options import (
     Address,
     EngineOption,
@@ -194,7 +194,7 @@ def release_command(
     current_round = next_round(run, silo, rounds_before, key_of_silo)
     folder = RunFolder(
         out,
-        observer=console_observer(options.request.method, as_json),
+        observer=ConsoleObserver(options.request.method, as_json),
         log=options.request.log,
     )
     release = release_round(
@@ -311,7 +311,7 @@ def merge_command(
         stated_by=stated_by,
         out=out,
         device=device,
-        observer=console_observer("", as_json),
+        observer=ConsoleObserver("", as_json),
         log=log,
     )
     # After a round that is not the last there is a release and no model yet: what the

@@ -10,7 +10,7 @@ again::
             RunFolder: what a stopped run needs to go on, written on the way
 
 - `folder`: `Run`, a request that can be run; `RunFolder`, the files that it leaves on
-  its way; and `Observer`, which is told what happens.
+  its way; and `Observer`, which is told what happens: `LogObserver` logs it.
 - `log`: the text file in which a run says what it did.
 - `work`: starts, resumes and executes runs, for Python and the command line alike.
 """

@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from safetensors import SafetensorError
 
@@ -63,7 +63,14 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, linked_unit, resolve_unit
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
-from noisegate.progress import LOG, log_lines, reading, shown, standard_error
+from noisegate.progress import (
+    LOG,
+    Tell,
+    log_lines,
+    reading,
+    shown,
+    standard_error,
+)
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
 from noisegate.schema.schema import is_linked, is_schema, read_schema, schema_from_json
@@ -328,7 +335,7 @@ class Run(Request):
                 "and stays spent; remove its folder to begin anew."
             ) from None
         if shown_ledger is not None and run.ledger is None:
-            option = (observer or Observer()).option("ledger")
+            option = (observer or LogObserver()).option("ledger")
             raise OptionError(
                 f"{option} is missing: the run is in {shown_ledger}, whose address is "
                 "not kept, as it may hold a password."
@@ -452,7 +459,7 @@ class RunFolder:
             self.path = self.out.with_name(self.out.name + ".partial")
         else:
             self.path = _new_state_folder()
-        self.observer = observer or Observer()
+        self.observer: Observer = observer or LogObserver()
         self.log = None if log is None else RunLog(Path(log))
         self.answers = AnswerJournal(self.path / ANSWERS_FILE)
         self._lock: int | None = None
@@ -890,30 +897,21 @@ def fitted_message(model: Any) -> str:
     return "Fitted." if verdict is None else f"Fitted; verdict: {verdict.headline}"
 
 
-class Observer:
-    """Is told what happens in a run. This one logs it, and words options as in Python.
+class Observer(Protocol):
+    """Is told what happens in a run, and words options in messages.
 
-    The command line has one of its own, which prints.
+    `LogObserver` does so for Python; the command line has one of its own.
     """
 
     @property
     def watched(self) -> bool:
         """Whether anybody sees the progress, so that it is worth computing."""
-        return LOG.isEnabledFor(logging.INFO)
 
     def option(self, name: str, *value: Any) -> str:
-        """Returns an option as a user writes it, with its value if one is given.
-
-        Examples:
-            >>> from noisegate.app.runs.folder import Observer
-            >>> Observer().option("out"), Observer().option("out", "model")
-            ('out', "out='model'")
-        """
-        return f"{name}={value[0]!r}" if value else name
+        """Returns an option as a user writes it, with its value if one is given."""
 
     def setting(self, name: str, value: Any) -> str:
         """Returns a setting of the method as a user writes it."""
-        return f"{name}={value!r}"
 
     def call(self, folder: RunFolder, data: Any = None) -> str:
         """Returns the call that resumes a run.
@@ -922,12 +920,6 @@ class Observer:
             folder: The folder of the run.
             data: Anything if the run needs the records; else None.
         """
-        if folder.out is not None:
-            options = f"out={str(folder.out)!r}, resume=True"
-        else:
-            options = f"resume={str(folder.path)!r}"
-        records = "" if data is None else "data, "
-        return f"noisegate.fit({records}{options})"
 
     def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
         """Is called with the plan before anything is spent.
@@ -938,17 +930,8 @@ class Observer:
             plan: What will be asked.
             data: The records, of which nothing may be shown but where they lie.
         """
-        LOG.info(
-            "%s: a plan of epsilon = %g, delta = %g, %s",
-            run.method.name,
-            plan.budget.epsilon,
-            plan.budget.delta,
-            run.adjacency,
-        )
 
-    def working(
-        self, title: str, total: int | None
-    ) -> AbstractContextManager[Callable[[int, str], None]]:
+    def working(self, title: str, total: int | None) -> AbstractContextManager[Tell]:
         """Opens a block of work, whose progress is shown.
 
         Args:
@@ -958,7 +941,6 @@ class Observer:
         Returns:
             A context with a function that takes the steps done, and a note.
         """
-        return log_lines(title, total)
 
     def reading(
         self, about: int | None
@@ -972,37 +954,18 @@ class Observer:
             A context with a function that takes the number of records read so far. It
             is private, and must not be logged.
         """
-        return reading()
 
     def queried(self, gate: Gate) -> None:
         """Is called when the release is complete and written down."""
-        LOG.info(
-            "The release is whole; nothing more is spent, and no record is needed any "
-            "more."
-        )
 
     def say(self, text: str) -> None:
         """Is called with what an operator may want to know."""
-        LOG.info("%s", text)
 
     def warn(self, text: str) -> None:
-        """Is called with what an operator must know.
-
-        Where warnings are errors, the run goes on nevertheless.
-        """
-        LOG.warning("%s", text)
-        with suppress(UserWarning):
-            warnings.warn(text, UserWarning, stacklevel=3)
+        """Is called with what an operator must know."""
 
     def fitted(self, text: str) -> None:
-        """Is called with a problem of the fit, once it has run.
-
-        Where warnings are errors, the run goes on nevertheless.
-        """
-        LOG.warning("%s", text)
-        with suppress(FitWarning):
-            # Points at the call of `noisegate.fit`.
-            warnings.warn(text, FitWarning, stacklevel=5)
+        """Is called with a problem of the fit, once it has run."""
 
     def kept(self, error: BaseException, text: str, call: str) -> None:
         """Is called when an error stops a run that can be resumed.
@@ -1012,30 +975,106 @@ class Observer:
             text: What is left, and what it costs to go on.
             call: What resumes the run.
         """
-        LOG.warning("%s %s", text, call)
-        error.add_note(f"{text}\n  {call}")
 
     def made(self, model: Any) -> None:
         """Is called with the model, once it is complete and saved."""
-        LOG.info("%s", fitted_message(model))
 
 
-class ShownProgress(Observer):
-    """Shows progress bars in a terminal or a notebook, and logs elsewhere.
+class LogObserver:
+    """Logs what happens in a run, and words options as in Python; an `Observer`.
 
-    This is ``noisegate.fit(progress=True)``.
+    Args:
+        shows_bars: Whether progress is a bar in a terminal or a notebook, as with
+            ``noisegate.fit(progress=True)``; it is logged elsewhere.
     """
 
-    watched = True
+    def __init__(self, *, shows_bars: bool = False) -> None:
+        self._shows_bars = shows_bars
 
-    def working(
-        self, title: str, total: int | None
-    ) -> AbstractContextManager[Callable[[int, str], None]]:
-        """Opens a block of work; see `Observer.working`."""
-        return shown(title, total)
+    @property
+    def watched(self) -> bool:
+        """Whether there are bars, or the log is written."""
+        return self._shows_bars or LOG.isEnabledFor(logging.INFO)
+
+    def option(self, name: str, *value: Any) -> str:
+        """Returns an option as a user writes it, with its value if one is given.
+
+        Examples:
+            >>> from noisegate.app.runs.folder import LogObserver
+            >>> observer = LogObserver()
+            >>> observer.option("out"), observer.option("out", "model")
+            ('out', "out='model'")
+        """
+        return f"{name}={value[0]!r}" if value else name
+
+    def setting(self, name: str, value: Any) -> str:
+        """Returns a setting of the method as a user writes it."""
+        return f"{name}={value!r}"
+
+    def call(self, folder: RunFolder, data: Any = None) -> str:
+        """Returns the call of `noisegate.fit` that resumes a run."""
+        if folder.out is not None:
+            options = f"out={str(folder.out)!r}, resume=True"
+        else:
+            options = f"resume={str(folder.path)!r}"
+        records = "" if data is None else "data, "
+        return f"noisegate.fit({records}{options})"
+
+    def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
+        """Logs the price of the plan."""
+        LOG.info(
+            "%s: a plan of epsilon = %g, delta = %g, %s",
+            run.method.name,
+            plan.budget.epsilon,
+            plan.budget.delta,
+            run.adjacency,
+        )
+
+    def working(self, title: str, total: int | None) -> AbstractContextManager[Tell]:
+        """Shows or logs the progress of a block of work."""
+        return shown(title, total) if self._shows_bars else log_lines(title, total)
 
     def reading(
         self, about: int | None
     ) -> AbstractContextManager[Callable[[int], None]]:
-        """Opens the block in which records are read; see `noisegate.progress`."""
-        return reading(about, standard_error())
+        """Shows how many records were read, or logs the time alone."""
+        return reading(about, standard_error()) if self._shows_bars else reading()
+
+    def queried(self, gate: Gate) -> None:
+        """Logs that the release is complete."""
+        LOG.info(
+            "The release is whole; nothing more is spent, and no record is needed any "
+            "more."
+        )
+
+    def say(self, text: str) -> None:
+        """Logs what an operator may want to know."""
+        LOG.info("%s", text)
+
+    def warn(self, text: str) -> None:
+        """Warns of what an operator must know.
+
+        Where warnings are errors, the run goes on nevertheless.
+        """
+        LOG.warning("%s", text)
+        with suppress(UserWarning):
+            warnings.warn(text, UserWarning, stacklevel=3)
+
+    def fitted(self, text: str) -> None:
+        """Warns of a problem of the fit.
+
+        Where warnings are errors, the run goes on nevertheless.
+        """
+        LOG.warning("%s", text)
+        with suppress(FitWarning):
+            # Points at the call of `noisegate.fit`.
+            warnings.warn(text, FitWarning, stacklevel=5)
+
+    def kept(self, error: BaseException, text: str, call: str) -> None:
+        """Logs what is left of a run, and adds it to the error."""
+        LOG.warning("%s %s", text, call)
+        error.add_note(f"{text}\n  {call}")
+
+    def made(self, model: Any) -> None:
+        """Logs that the model is complete."""
+        LOG.info("%s", fitted_message(model))

@@ -35,8 +35,10 @@ from noisegate.app.start.questions import (
     Asker,
     GuideQuestion,
     StartOptions,
+    TerminalAsker,
     load_question,
     number_within,
+    print_line,
     synthetic_path,
 )
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
@@ -81,10 +83,10 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
 
         Page().run(partial(_run_interview, context, preset))
         return
-    guide = _run_interview(context, preset, Asker())
+    guide = _run_interview(context, preset, TerminalAsker())
     say("\nTo repeat this non-interactively:")
     for command in guide.commands:
-        Asker.print_line(f"  {command}")
+        print_line(f"  {command}")
 
 
 def _preset_answers(options: StartOptions) -> dict[str, Any]:

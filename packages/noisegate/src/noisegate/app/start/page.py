@@ -28,8 +28,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from noisegate.app.cli.console import ERR, say
 from noisegate.app.start.page_server import PageServer
-from noisegate.app.start.questions import Asker, GuideQuestion
+from noisegate.app.start.questions import Asker, GuideQuestion, print_line
 from noisegate.errors import NoisegateError
 
 _WAIT_SECONDS = 25.0  # for which a request for news stays open
@@ -123,8 +124,8 @@ class _Finished(Protocol):
         ...
 
 
-class Page(io.TextIOBase, Asker):
-    """Asks on a page, one question at a time.
+class Page(io.TextIOBase):
+    """Asks on a page, one question at a time; an `Asker`.
 
     It is a stream too: the terminal of the commands that run between the questions.
     """
@@ -144,17 +145,17 @@ class Page(io.TextIOBase, Asker):
             interview: Goes the whole way with an asker, and returns the guide.
         """
         server = PageServer(self.wait_for_state, self.receive, self._results)
-        super().say(
-            "The page opens in your browser, on this computer only. If it does not, "
+        say(
+            "\nThe page opens in your browser, on this computer only. If it does not, "
             "open this address there:"
         )
-        self.print_line(f"\n  {server.address}\n\nCtrl-C ends it.")
+        print_line(f"\n  {server.address}\n\nCtrl-C ends it.")
         _start_thread(server.serve_forever)
         _start_thread(webbrowser.open, server.one_time_file.as_uri())
         # What a script starts beside itself ignores Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         # Bars move on the page, and lines are as wide as it, whatever the terminal is.
-        self.console.is_interactive = True
+        ERR.is_interactive = True
         os.environ["COLUMNS"] = str(_COLUMNS)
 
         ended = "Ended."

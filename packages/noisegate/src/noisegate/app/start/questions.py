@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -145,21 +145,17 @@ class GuideQuestion:
         return matches[0]
 
 
-class Asker:
-    """Asks in the terminal, if there is one, and shows what is done.
+class Asker(Protocol):
+    """Asks questions, and shows what is done.
 
     Attributes:
         can_ask: Whether somebody can answer.
     """
 
-    console = ERR
-
-    def __init__(self) -> None:
-        self.can_ask = sys.stdin is not None and sys.stdin.isatty()
+    can_ask: bool
 
     def say(self, text: str) -> None:
         """Shows a paragraph, apart from what stands above it."""
-        say(f"\n{text}")
 
     def prompt(self, question: GuideQuestion, complaint: str = "") -> str:
         """Asks a question once.
@@ -171,11 +167,6 @@ class Asker:
         Returns:
             The answer as it was typed, or the default.
         """
-        if complaint:
-            say(complaint)
-        elif question.help:
-            self.say(question.help)
-        return str(typer.prompt(question.text, default=question.default, err=True))
 
     def confirm(self, text: str, file: str = "") -> bool:
         """Asks whether to go on.
@@ -184,17 +175,42 @@ class Asker:
             text: The question, without its mark.
             file: A file that is to be read first, or "".
         """
+
+    def show_command(self, command: str) -> None:
+        """Shows a command that is run now."""
+
+
+class TerminalAsker:
+    """Asks in the terminal, if there is one; an `Asker`."""
+
+    def __init__(self) -> None:
+        self.can_ask = sys.stdin is not None and sys.stdin.isatty()
+
+    def say(self, text: str) -> None:
+        """Prints a paragraph, below an empty line."""
+        say(f"\n{text}")
+
+    def prompt(self, question: GuideQuestion, complaint: str = "") -> str:
+        """Asks a question once, below its help or the complaint."""
+        if complaint:
+            say(complaint)
+        elif question.help:
+            self.say(question.help)
+        return str(typer.prompt(question.text, default=question.default, err=True))
+
+    def confirm(self, text: str, file: str = "") -> bool:
+        """Asks whether to go on, with the advice to read the file first if any."""
         advice = f"Read {file} now, in another window. " if file else ""
         return typer.confirm(f"{advice}{text}?", err=True)
 
     def show_command(self, command: str) -> None:
-        """Shows a command that is run now."""
-        self.print_line(f"\n$ {command}")
+        """Prints a command as in a shell."""
+        print_line(f"\n$ {command}")
 
-    @staticmethod
-    def print_line(text: str) -> None:
-        """Prints a line that is not wrapped, so that it can be copied."""
-        ERR.print(text, soft_wrap=True, markup=False)
+
+def print_line(text: str) -> None:
+    """Prints a line that is not wrapped, so that it can be copied."""
+    ERR.print(text, soft_wrap=True, markup=False)
 
 
 @cache

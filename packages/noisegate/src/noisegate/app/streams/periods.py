@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.app.request import Request
-from noisegate.app.runs.folder import Observer, Run, RunFolder, ShownProgress
+from noisegate.app.runs.folder import LogObserver, Observer, Run, RunFolder
 from noisegate.app.runs.work import start_run
 from noisegate.app.streams.period import Period
 from noisegate.app.streams.published import publish_stream, read_stream, stream_id
@@ -155,7 +155,7 @@ def fit_period(
     before = None if after is None else Path(after)
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
     if observer is None and progress:
-        observer = ShownProgress()
+        observer = LogObserver(shows_bars=True)
     folder = RunFolder(out, observer=observer, log=log)
     return start_run(
         run,

@@ -8,7 +8,7 @@ All workers must compute as this process does. One on another processor, with ot
 versions, or that sums made-up records to other integers, is refused.
 
 How to read it: `RayEngine` is what a user gives the gate, and joins a cluster or starts
-one; `_Rounds` sums by its workers, in passes (`engines.ray_round`).
+one; `_WorkerRounds` sums by its workers, in passes (`engines.ray_round`).
 """
 
 import math
@@ -27,7 +27,7 @@ from noisegate.devices import usable_cores
 from noisegate.errors import OptionError, require, said
 from noisegate.gate.engines.ray_round import Pass, Pool, SumJob
 from noisegate.gate.samples import HeldGradients, Integers, StepTask
-from noisegate.gate.sums import Engine, Progress, SumTask, Totals
+from noisegate.gate.sums import OpenEngine, Progress, SumTask, Totals, hold_here
 from noisegate.sources.tables.tables import Source
 
 MIN_PARTS_PER_WORKER = 8
@@ -56,7 +56,7 @@ _GREETING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayEngine(Engine):
+class RayEngine:
     """Sums tables and images in files on a Ray cluster, to the bits of one machine.
 
     Every machine must see the files under the same path. It must have the same
@@ -137,19 +137,19 @@ class RayEngine(Engine):
         self._join_cluster()
 
     @contextmanager
-    def opened(self) -> Iterator[Engine]:
+    def opened(self) -> Iterator[OpenEngine]:
         """Opens the engine for all rounds of one run, and ends its workers afterwards.
 
         A round is one pass over the records. Workers are hired in the first round, and
         stay for the others.
 
         Yields:
-            The engine of the rounds, a `_Rounds`.
+            What sums the rounds, a `_WorkerRounds`.
         """
         self._join_cluster()
         pool = Pool(worker_count=self._worker_count(), wait_seconds=self.wait_seconds)
         try:
-            yield _Rounds(pool, self.part_bytes)
+            yield _WorkerRounds(pool, self.part_bytes)
         finally:
             pool.close()
 
@@ -171,6 +171,12 @@ class RayEngine(Engine):
         """
         with self.opened() as rounds:
             return rounds.sum(source, tasks, progress)
+
+    def hold(
+        self, source: Source[Any], task: StepTask, progress: Progress | None
+    ) -> Any:
+        """Reads all records into this process: workers would end with this call."""
+        return hold_here(source, task, progress)
 
     def _join_cluster(self) -> None:
         """Makes this process part of a cluster, unless it is part of one already.
@@ -341,8 +347,8 @@ def _keep_token_private() -> None:
 
 
 @dataclass(frozen=True)
-class _Rounds(Engine):
-    """The engine of one run: sums its rounds, and holds records for its steps.
+class _WorkerRounds:
+    """Sums the rounds of one run, and holds records for its steps; an `OpenEngine`.
 
     Attributes:
         pool: The workers of the run.

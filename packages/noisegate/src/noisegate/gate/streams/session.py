@@ -11,7 +11,7 @@ by weights that are a row of a Toeplitz matrix (G-34)::
     release:   noisy sums of periods 1 to 3, added up ◄──────────────────────────╯
 
 How to read it: `StreamReservation` is the one entry of the ledger for all periods,
-`_PeriodEngine` sums a period's records, and `StreamTotals.answer` is what is drawn
+`_PeriodRounds` sums a period's records, and `StreamTotals.answer` is what is drawn
 above.
 """
 
@@ -22,14 +22,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from noisegate.errors import DataError, ModelError, OptionError
+from noisegate.gate.samples import StepTask
 from noisegate.gate.session import Session, in_natural_units
 from noisegate.gate.streams.state import PeriodSums, StreamState
-from noisegate.gate.sums import Engine, Progress, SumTask, Totals
+from noisegate.gate.sums import OpenEngine, Progress, RunEngine, SumTask, Totals
 from noisegate.gate.transaction import (
     Answering,
     Integers,
@@ -178,27 +179,42 @@ class StreamReservation(SingleUse):
 
 
 @dataclass(frozen=True)
-class _PeriodEngine(Engine):
-    """Sums the records of a period, and subtracts those that are withdrawn.
+class _PeriodEngine:
+    """Opens an engine for the rounds of a period; a `RunEngine`.
 
     Attributes:
-        records_engine: The engine that sums the records of each source.
+        engine: The engine that sums the records of each source.
         state: The folder of the stream.
         period: Number of the period, from 1.
         withdrawn_source: Records of earlier periods that leave the stream with this
             period, since they are to be deleted or were corrected; None for none.
     """
 
-    records_engine: Engine
+    one_core: ClassVar[bool] = False
+
+    engine: RunEngine
     state: StreamState
     period: int
     withdrawn_source: Source[Any] | None
 
     @contextmanager
-    def opened(self) -> Iterator[_PeriodEngine]:
+    def opened(self) -> Iterator[_PeriodRounds]:
         """Opens the engine that sums the records of each source."""
-        with self.records_engine.opened() as opened_engine:
-            yield replace(self, records_engine=opened_engine)
+        with self.engine.opened() as rounds:
+            yield _PeriodRounds(self, rounds)
+
+
+@dataclass(frozen=True)
+class _PeriodRounds:
+    """Sums the records of a period, less those withdrawn; an `OpenEngine`.
+
+    Attributes:
+        period_engine: What it was opened from.
+        rounds: Sums the records of each source.
+    """
+
+    period_engine: _PeriodEngine
+    rounds: OpenEngine
 
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
@@ -221,12 +237,11 @@ class _PeriodEngine(Engine):
             OptionError: if an earlier period had these records, or this period was
                 answered with others.
         """
-        totals = self.records_engine.sum(source, tasks, progress)
+        engine = self.period_engine
+        totals = self.rounds.sum(source, tasks, progress)
         record_count = totals.records
-        if self.withdrawn_source is not None:
-            withdrawn_totals = self.records_engine.sum(
-                self.withdrawn_source, tasks, None
-            )
+        if engine.withdrawn_source is not None:
+            withdrawn_totals = self.rounds.sum(engine.withdrawn_source, tasks, None)
             record_count += withdrawn_totals.records
             for name, sums in withdrawn_totals.sums.items():
                 totals.sums[name] -= sums
@@ -235,10 +250,14 @@ class _PeriodEngine(Engine):
                 f"{source.name}: too many records for one period of a stream in 64 "
                 "bits."
             )
-        self.state.check_records_are_new(
-            self.period, totals.sums, has_records=record_count > 0
+        engine.state.check_records_are_new(
+            engine.period, totals.sums, has_records=record_count > 0
         )
         return totals
+
+    def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Any:
+        """Reads all records into memory; a stream has no steps that use it."""
+        return self.rounds.hold(source, task, progress)
 
 
 class StreamSession(Answering):
@@ -360,7 +379,7 @@ class StreamTotals:
         self._window = window
 
     def check_record_count(self, record_count: int, source_name: str) -> None:
-        """Allows any number of records; `_PeriodEngine` has checked it."""
+        """Allows any number of records; `_PeriodRounds` has checked it."""
 
     def noise_std(self, release: NoisySum) -> float:
         """Returns the standard deviation of the noise on a total, in its units."""

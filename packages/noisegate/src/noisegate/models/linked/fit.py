@@ -262,7 +262,7 @@ class LinkDesign:
         }
 
 
-class LinkFit(MixtureFit):
+class LinkFit:
     """The fit of a mixture to the transitions of one link.
 
     Args:
@@ -270,6 +270,10 @@ class LinkFit(MixtureFit):
         release: A release of a plan with these queries.
         settings: How the mixture is fitted.
         seed: Seed for non-private randomness.
+
+    Attributes:
+        design: The queries about the link.
+        fit: The fit of the mixture.
     """
 
     def __init__(
@@ -291,7 +295,7 @@ class LinkFit(MixtureFit):
         # have no order.
         n_ordered = [bins.size - bins.nullable for bins in self._bins]
         n_ordered += [0] * len(design.tables.coded_sizes)
-        super().__init__(
+        self.fit = MixtureFit(
             released.tables,
             released.domain,
             None,
@@ -299,9 +303,10 @@ class LinkFit(MixtureFit):
             seed=seed,
             n_ordered=n_ordered,
             prior=design.prior(self._histograms, self._bins),
+            prepare=self._with_start,
         )
 
-    def _prepare(self, tables: PackedTables) -> PackedTables:
+    def _with_start(self, tables: PackedTables) -> PackedTables:
         """Adds the start of the fit, which the numbers of children imply."""
         return with_start(
             tables, self.design.columns, self._child_counts.masses, self._first_numbers
@@ -333,7 +338,7 @@ class LinkFit(MixtureFit):
                 "written alike in both tables? 000001 is another one than 1, and "
                 'orphans = "drop" drops it.'
             )
-        return super().warning
+        return self.fit.warning
 
     def mixture(self) -> Mixture:
         """Returns the mixture that the fit has reached.
@@ -345,7 +350,7 @@ class LinkFit(MixtureFit):
         histograms = {**self._histograms, column: self._child_counts}
         within = within_cells(self.design.tables, self._bins, histograms)
         mixture = mixture_of(
-            self.components, self.tables, self.design.link.schema.layout, within
+            self.fit.components, self.fit.tables, self.design.link.schema.layout, within
         )
         masses = np.add.reduceat(self._child_counts.masses, self._first_numbers)
         if not masses.sum() > 0:
@@ -410,12 +415,12 @@ class LinkedFit:
     @property
     def step(self) -> int:
         """Steps done."""
-        return sum(link.step for link in self.links)
+        return sum(link.fit.step for link in self.links)
 
     @property
     def steps(self) -> int:
         """The most steps that there will be, as far as is known."""
-        return sum(link.steps for link in self.links)
+        return sum(link.fit.steps for link in self.links)
 
     @property
     def discrepancy(self) -> float:
@@ -423,10 +428,8 @@ class LinkedFit:
 
         It is infinite before any link is measured.
         """
-        measured = [
-            link.discrepancy for link in self.links if math.isfinite(link.discrepancy)
-        ]
-        return max(measured, default=math.inf)
+        discrepancies = [link.fit.discrepancy for link in self.links]
+        return max(filter(math.isfinite, discrepancies), default=math.inf)
 
     @property
     def warning(self) -> str | None:
@@ -456,14 +459,14 @@ class LinkedFit:
                 report(state)
 
         for link in self.links:
-            link.run(report_all)
+            link.fit.run(report_all)
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Returns named arrays, from which `load_state_dict` resumes the same bits."""
         return {
             f"{link.design.link.name}.{name}": value
             for link in self.links
-            for name, value in link.state_dict().items()
+            for name, value in link.fit.state_dict().items()
         }
 
     def load_state_dict(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -473,18 +476,18 @@ class LinkedFit:
             KeyError, ValueError: if the state is that of another fit.
         """
         for link in self.links:
-            link.load_state_dict(under(arrays, f"{link.design.link.name}."))
+            link.fit.load_state_dict(under(arrays, f"{link.design.link.name}."))
 
     def model(self) -> tuple[LinkModel, ...]:
         """Returns the model of each link that the fit has reached, parents first."""
         models: dict[str, LinkModel] = {}
         with one_thread():
-            for fit in self.links:
-                link = fit.design.link
-                mixture = fit.mixture()
+            for link_fit in self.links:
+                link = link_fit.design.link
+                mixture = link_fit.mixture()
                 parent_model = models.get(link.parent.name)
                 chain = fit_chain(
-                    fit.design.columns,
+                    link_fit.design.columns,
                     mixture,
                     self._chain_parents(mixture, parent_model),
                     self._seed,

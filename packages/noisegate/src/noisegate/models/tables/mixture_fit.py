@@ -80,6 +80,7 @@ class MixtureFit:
         seed: Seed for non-private randomness.
         n_ordered: How many cells of each column, the first ones, have an order.
         prior: Shares of the cells of columns of which something is known, by column.
+        prepare: Adds to denoised tables what else is known of them; None for nothing.
 
     Attributes:
         settings: How the mixture is fitted.
@@ -98,6 +99,7 @@ class MixtureFit:
         seed: int,
         n_ordered: Sequence[int],
         prior: Mapping[int, npt.NDArray[np.float64]] | None = None,
+        prepare: Callable[[PackedTables], PackedTables] | None = None,
     ) -> None:
         self.settings = settings
         self._seed = seed
@@ -110,19 +112,16 @@ class MixtureFit:
         self.judge_tables = pack_tables(judge, domain, label, prior)
         self._searches: dict[str, Search] = {}
         with one_thread():
-            self.trial_tables = self._prepare(
-                denoise_pairs(released_trial, other_n_ordered)
-            )
-            self.tables = self._prepare(denoise_pairs(released, other_n_ordered))
+            self.trial_tables = denoise_pairs(released_trial, other_n_ordered)
+            self.tables = denoise_pairs(released, other_n_ordered)
+            if prepare is not None:
+                self.trial_tables = prepare(self.trial_tables)
+                self.tables = prepare(self.tables)
             if label is not None:
                 self._searches["trial"] = Search(
                     self.trial_tables, released_trial, settings, seed=seed
                 )
             self._searches["fit"] = Search(self.tables, released, settings, seed=seed)
-
-    def _prepare(self, tables: PackedTables) -> PackedTables:
-        """Returns denoised tables as they are; subclasses may add what they know."""
-        return tables
 
     @property
     def step(self) -> int:

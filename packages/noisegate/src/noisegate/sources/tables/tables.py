@@ -359,6 +359,8 @@ class Source(ABC, Generic[_Origin]):
             record of a unit with several counts less.
         links: Of linked tables, the names of the children's tables; each is summed by
             itself.
+        skipped: Number of records that the latest pass has left out so far, since they
+            could not be used; private.
     """
 
     is_weighted: ClassVar[bool] = False
@@ -366,6 +368,8 @@ class Source(ABC, Generic[_Origin]):
     _NO_RECORDS: ClassVar[str] = (
         "there are no records, only column names; expected at least one record"
     )
+    # The error of `batches` where no record was used; None to yield no batch then.
+    _NONE_USED: ClassVar[str | None] = None
 
     name: str
     _origins: Sequence[_Origin]
@@ -391,6 +395,7 @@ class Source(ABC, Generic[_Origin]):
         self._show_values = show_values
         self._units = units
         self._may_be_empty = False
+        self.skipped = 0
         # The batches that are read, and of each batch the records that are used; all
         # of them until the source is split into shares.
         self._batch_share = _Share()
@@ -513,20 +518,28 @@ class Source(ABC, Generic[_Origin]):
         """Yields the records in order, `batch_rows` at a time, in constant memory.
 
         Only the last batch may have fewer.
+
+        Raises:
+            DataError: for what does not fit the schema; where all records were left
+                out, if the source refuses that.
         """
         pending: list[Rows] = []
+        has_records = False
         for read_batch in self.batch_readers():
             pending.append(read_batch().row_by_row())
             pending_count = sum(map(len, pending))
             if pending_count < self.batch_rows:
                 continue
             records = Rows.concatenate(pending)
+            has_records = True
             full_batches_end = pending_count - pending_count % self.batch_rows
             for start in range(0, full_batches_end, self.batch_rows):
                 yield records.rows(slice(start, start + self.batch_rows))
             pending = [records.rows(slice(full_batches_end, None))]
         if any(map(len, pending)):
             yield Rows.concatenate(pending)
+        elif not has_records and self._NONE_USED is not None:
+            raise DataError(f"{self.name}: {self._NONE_USED}")
 
     def batch_readers(self) -> Iterator[Callable[[], Rows]]:
         """Reads all batches; yields for each of this share a function that encodes it.
@@ -543,6 +556,7 @@ class Source(ABC, Generic[_Origin]):
             DataError: for what does not fit the schema; after the last batch, if there
                 was no record at all and none is not allowed.
         """
+        self.skipped = 0
         self.check_against_schema()
         counter = None
         if self._units is not None:
