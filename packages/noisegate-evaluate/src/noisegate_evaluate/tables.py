@@ -14,11 +14,14 @@ from noisegate.schema import CodedColumn, Column, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.images import find_pixels
 from noisegate_evaluate.metrics.result import CAVEAT
-from noisegate_evaluate.reading import read_levels, read_numbers
+from noisegate_evaluate.reading import read_levels, read_numbers, some_rows
 from noisegate_evaluate.utility.networks import NetworkOptions
 from noisegate_evaluate.utility.recipe import Averaged, LabelledRows, Suite
 from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate_evaluate.utility.suites import read_suite
+
+MAX_SCORED_ROWS = 50_000
+"""Largest number of rows that models are trained on, and that they are scored on."""
 
 _LEAST_SPREAD = 1e-6  # of the bounds: a column that is nearly constant in training must not blow up the test values
 
@@ -54,7 +57,7 @@ def downstream_scores(
     )
     if reason := unscorable(test, schema):
         raise DataError(f"no downstream scores: {reason}")
-    rows = LabelledTables.of(synthetic, test, schema)
+    rows = LabelledTables.of(synthetic, test, schema, seed=seed)
     column = rows.column
     assert not column.numeric  # unscorable() said so
     if suite.name == "networks":
@@ -123,14 +126,30 @@ class LabelledTables:
     remarks: tuple[str, ...]
 
     @classmethod
-    def of(cls, train: pa.Table, test: pa.Table, schema: Schema) -> LabelledTables:
-        """Returns two tables of a schema with a label."""
+    def of(
+        cls, train: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0
+    ) -> LabelledTables:
+        """Returns two tables of a schema with a label.
+
+        Of a table with more than `MAX_SCORED_ROWS` rows so many are drawn, and a remark
+        says so: models of more take long, and their scores change little.
+        """
         column = schema.label_column
         assert column is not None
-        tables, labels, remarks = {}, {}, []
-        for what, table in (("training", train), ("test", test)):
+        tables: dict[str, pa.Table] = {}
+        labels: dict[str, np.ndarray] = {}
+        remarks: list[str] = []
+        for what, all_rows in (("training", train), ("test", test)):
+            random = np.random.default_rng(seed)
+            table = some_rows(all_rows, MAX_SCORED_ROWS, random)
+            if table.num_rows < all_rows.num_rows:
+                remarks.append(
+                    f"{table.num_rows:,} rows of the {what} table were drawn from its "
+                    f"{all_rows.num_rows:,}"
+                )
             values, known = _labels(table, column, schema)
-            tables[what], labels[what] = table.filter(pa.array(known)), values[known]
+            tables[what] = table.filter(pa.array(known))
+            labels[what] = values[known]
             if gone := int((~known).sum()):
                 remarks.append(
                     f"{gone} rows of the {what} table have no known {column.name!r} and were left out"
@@ -282,7 +301,7 @@ def regression_scores(
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if reason := unscorable(test, schema, regress=True):
         raise DataError(f"no regression scores: {reason}")
-    rows = LabelledTables.of(synthetic, test, schema)
+    rows = LabelledTables.of(synthetic, test, schema, seed=seed)
     train, real = rows.labels["training"], rows.labels["test"]
     models, remarks = {}, list(rows.remarks)
     if len(np.unique(train)) > 1:

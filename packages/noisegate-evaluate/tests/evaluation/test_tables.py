@@ -4,7 +4,7 @@ import pytest
 from tests.shared.columns import categorical, continuous, integer
 
 from noisegate.errors import DataError
-from noisegate.schema import Schema, pixel_schema
+from noisegate.schema import Boolean, Schema, pixel_schema
 from noisegate_evaluate import NetworkOptions, Training, downstream_scores, twelve
 from noisegate_evaluate.tables import LabelledTables
 
@@ -212,3 +212,15 @@ def test_the_label_is_no_feature():
     flipped = pa.table({"n": [1], "c": ["a"], "y": ["yes"]})
     train = mixed([1], ["a"])
     np.testing.assert_array_equal(matrix(train, train), matrix(train, flipped))
+
+
+def test_of_large_tables_some_rows_are_scored_and_a_remark_says_so(monkeypatch):
+    monkeypatch.setattr("noisegate_evaluate.tables.MAX_SCORED_ROWS", 100)
+    schema = Schema([Boolean(name="ill"), Boolean(name="old")], label="ill")
+    table = pa.table({"ill": [True, False] * 150, "old": [False, True] * 150})
+    rows = LabelledTables.of(table, table.slice(0, 60), schema)
+    assert {name: part.num_rows for name, part in rows.tables.items()} == {
+        "training": 100,
+        "test": 60,
+    }
+    assert rows.remarks == ("100 rows of the training table were drawn from its 300",)
