@@ -339,12 +339,12 @@ class Design:
             measured=self.histogram_columns,
         )
 
-    @property
+    @cached_property
     def coded_sizes(self) -> tuple[int, ...]:
         """Number of codes of each coded column."""
         return tuple(column.size for column in self.layout.coded)
 
-    @property
+    @cached_property
     def label(self) -> int | None:
         """The column whose classes are told apart in every table; None for none.
 
