@@ -149,3 +149,39 @@ def test_stop_right_after_an_answer_is_heard_before_what_follows():
             threading.Event().wait(PATIENCE)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_the_guarantee_is_for_persons_where_a_column_names_them(desk, cli):
+    lines = (desk.folder / "data.csv").read_text().splitlines()
+    named = [f"patient,{lines[0]}"]
+    named += [f"p{row // 2},{line}" for row, line in enumerate(lines[1:])]
+    (desk.folder / "data.csv").write_text("\n".join(named) + "\n")
+    persons = 'unit_column = "patient"\ncontributions = 2\n'
+    of_persons = ANSWERS.replace("clinic", "persons")
+    (desk.folder / "answers.toml").write_text(of_persons + persons)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 0, ended.err
+    assert '--unit "all records of one patient"' in ended.err.replace("'", '"')
+    certificate = (desk.folder / "model" / "certificate.md").read_text()
+    assert "all records of one patient" in certificate
+
+
+def test_bounds_are_not_estimated_for_persons(desk, cli):
+    desk.schema.unlink()
+    answers = ANSWERS.replace('schema = "schema.toml"', 'discover = "*=integer"')
+    persons = 'unit_column = "patient"\ncontributions = 2\nbounds = 0.2\n'
+    (desk.folder / "answers.toml").write_text(answers + persons)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 2
+    assert "estimated for single records only" in said(ended.err)
+
+
+def test_a_ledger_of_records_says_how_to_register_persons(desk, cli):
+    persons = 'unit_column = "patient"\ncontributions = 2\n'
+    (desk.folder / "answers.toml").write_text(ANSWERS + persons)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 2
+    assert (
+        'noisegate ledger register NAME --epsilon E --unit "all records of one patient"'
+        in said(ended.err)
+    )

@@ -42,6 +42,7 @@ from noisegate.app.start.questions import (
     synthetic_path,
 )
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
+from noisegate.privacy.events import SEVERAL
 
 if TYPE_CHECKING:
     from noisegate.ledger.ledger import Account
@@ -148,6 +149,10 @@ class _Answers:
         data: Path of the private records; those to be fitted, once test records are set
             aside.
         records: About how many of them are fitted.
+        unit_column: Column that names the person of a record; None where each record
+            counts by itself.
+        contributions: How many records of one person are used; None without such a
+            column.
         epsilon: ε of the whole run.
         dataset: Name of the data set in the ledger.
         cap: Cap on its ε; None once it is registered.
@@ -159,6 +164,8 @@ class _Answers:
 
     data: str
     records: int
+    unit_column: str | None
+    contributions: int | None
     epsilon: float
     dataset: str
     cap: float | None
@@ -264,6 +271,7 @@ class Guide:
         """
         data = self._answer(load_question("data"))
         records = self._answer(load_question("records"))
+        unit_column, contributions = self._unit()
         epsilon = self._answer(load_question("epsilon"))
         dataset = self._answer(load_question("dataset"))
         cap = self._new_cap(epsilon, dataset)
@@ -276,6 +284,8 @@ class Guide:
         return _Answers(
             data=data,
             records=records,
+            unit_column=unit_column,
+            contributions=contributions,
             epsilon=epsilon,
             dataset=dataset,
             cap=cap,
@@ -283,6 +293,34 @@ class Guide:
             test=test,
             pages=pages,
         )
+
+    def _unit(self) -> tuple[str | None, int | None]:
+        """Returns the column that names the person, and how many records each has.
+
+        Returns:
+            None twice where each record counts by itself, and where nobody can be
+            asked.
+        """
+        if "unit_column" not in self._preset and not self._asker.can_ask:
+            return None, None
+        unit_column = self._answer(load_question("unit_column"))
+        if unit_column is None:
+            return None, None
+        return unit_column, self._answer(load_question("contributions"))
+
+    @property
+    def _unit_options(self) -> list[str]:
+        """The options by which commands protect persons; empty for records."""
+        answers = self._answers
+        if answers.unit_column is None:
+            return []
+        contributions = str(answers.contributions)
+        return [
+            "--unit-column",
+            answers.unit_column,
+            "--contributions",
+            contributions,
+        ]
 
     def _new_cap(self, epsilon: float, dataset: str) -> float | None:
         """Returns the cap that a data set is to get.
@@ -401,6 +439,12 @@ class Guide:
             OptionError: if the user does not go on.
         """
         answers = self._answers
+        if answers.unit_column is not None:
+            raise OptionError(
+                f"unit_column={answers.unit_column!r}: bounds and levels can be "
+                "estimated for single records only; give a schema, public records or a "
+                "dictionary instead. Nothing was spent."
+            )
         kinds = self._ask_kinds()
         kinds_option = ["--kinds", kinds] if kinds else []
         label_option = self._label_option()
@@ -478,7 +522,8 @@ class Guide:
         """
         epsilon = self._epsilon_of_fit
         records = str(self._answers.records)
-        self.run("plan", "--schema", schema, "--epsilon", epsilon, "--records", records)
+        plan = ["plan", "--schema", schema, "--epsilon", epsilon, "--records", records]
+        self.run(*plan, *self._unit_options)
         self._confirm(
             f"The fit spends epsilon = {epsilon}, which cannot be taken back. Go on"
         )
@@ -498,13 +543,18 @@ class Guide:
         """
         answers = self._answers
         if isinstance(answers.test, float):
-            self.run("split", answers.data, "--test", _number_text(answers.test))
+            split = ["split", answers.data, "--test", _number_text(answers.test)]
+            if answers.unit_column is not None:
+                split += ["--unit-column", answers.unit_column]
+            self.run(*split)
             path = Path(answers.data)
             answers.data = str(path.with_stem(f"{path.stem}-train"))
             answers.test = str(path.with_stem(f"{path.stem}-test"))
         if answers.cap is not None:
             cap = _number_text(answers.cap)
             register = ["ledger", "register", answers.dataset, "--epsilon", cap]
+            if answers.unit_column is not None:
+                register += ["--unit", f"{SEVERAL} {answers.unit_column}"]
             self.run(*register, *self._ledger_option)
             answers.cap = None
 
@@ -518,6 +568,7 @@ class Guide:
         answers = self._answers
         fit = ["fit", answers.data, "--schema", schema]
         fit += ["--epsilon", self._epsilon_of_fit, "--dataset", answers.dataset]
+        fit += self._unit_options
         self.run(*fit, *self._ledger_option, "--out", answers.out)
 
     def sample_and_report(self) -> None:

@@ -66,6 +66,17 @@ class StartOptions:
         int | None,
         typer.Option(help="Approximate number of private records, if publicly known."),
     ] = None
+    unit_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that names the person, where one can have several records; or "
+            "'none'."
+        ),
+    ] = None
+    contributions: Annotated[
+        int | None,
+        typer.Option(help="With --unit-column: records of one person used at most."),
+    ] = None
     epsilon: Annotated[
         float | None, typer.Option(help="ε of the guarantee; 1 is a common choice.")
     ] = None
@@ -283,6 +294,11 @@ def _parse_count(text: str) -> int:
     raise ValueError(f"{text!r} is not a whole number above 0")
 
 
+def _parse_unit_column(text: str) -> str | None:
+    """Parses the column that names the person, or None for "none"."""
+    return None if text.strip().lower() in ("", "none", "no") else text
+
+
 def _parse_existing_path(text: str) -> str:
     """Parses the path of a file or folder that is there."""
     if not Path(text).exists():
@@ -314,6 +330,8 @@ def _parse_test(text: str) -> str | float | None:
 
 # Other answers are taken as they are.
 _PARSERS: dict[str, Callable[[str], Any]] = {
+    "unit_column": _parse_unit_column,
+    "contributions": _parse_count,
     "schema": _parse_existing_path,
     "public": _parse_existing_path,
     "dictionary": _parse_existing_path,
