@@ -151,11 +151,16 @@ def test_stop_right_after_an_answer_is_heard_before_what_follows():
         signal.signal(signal.SIGINT, before)
 
 
-def test_the_guarantee_is_for_persons_where_a_column_names_them(desk, cli):
+def name_patients(desk):
+    """Gives two records each to a patient, by a column in front."""
     lines = (desk.folder / "data.csv").read_text().splitlines()
     named = [f"patient,{lines[0]}"]
     named += [f"p{row // 2},{line}" for row, line in enumerate(lines[1:])]
     (desk.folder / "data.csv").write_text("\n".join(named) + "\n")
+
+
+def test_the_guarantee_is_for_persons_where_a_column_names_them(desk, cli):
+    name_patients(desk)
     persons = 'unit_column = "patient"\ncontributions = 2\n'
     of_persons = ANSWERS.replace("clinic", "persons")
     (desk.folder / "answers.toml").write_text(of_persons + persons)
@@ -177,6 +182,7 @@ def test_bounds_are_not_estimated_for_persons(desk, cli):
 
 
 def test_a_ledger_of_records_says_how_to_register_persons(desk, cli):
+    name_patients(desk)
     persons = 'unit_column = "patient"\ncontributions = 2\n'
     (desk.folder / "answers.toml").write_text(ANSWERS + persons)
     ended = cli("start", "--answers", "answers.toml", "--yes")
