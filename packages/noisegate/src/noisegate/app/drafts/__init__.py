@@ -12,6 +12,7 @@ From the outside inwards:
 - `draft`: a table's columns, one by one, and the schema of all of them.
 - `linked`, `links`: several tables, and how they hang together.
 - `dictionaries`: columns from a data dictionary.
+- `identifiers`: columns that name records or persons, which none should learn.
 - `texts`, `formats`, `numbers`, `times`: columns by what their cells hold.
 - `stored`: the types and spellings in which a file stores its columns.
 - `regularities`: sentinels, steps and atoms of numbers.

@@ -30,6 +30,11 @@ from noisegate.app.drafts.drafted import (
     vocabulary,
 )
 from noisegate.app.drafts.formats import draft_formatted
+from noisegate.app.drafts.identifiers import (
+    draft_identifier,
+    draft_reference,
+    draft_repeated_identifier,
+)
 from noisegate.app.drafts.numbers import draft_number
 from noisegate.app.drafts.rules import Rules, find_rules
 from noisegate.app.drafts.stored import (
@@ -39,12 +44,7 @@ from noisegate.app.drafts.stored import (
     widen_numbers,
     with_stored_form,
 )
-from noisegate.app.drafts.texts import (
-    draft_boolean,
-    draft_identifier,
-    draft_reference,
-    draft_text,
-)
+from noisegate.app.drafts.texts import draft_boolean, draft_text
 from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
@@ -410,6 +410,8 @@ def _draft_column(
     if categories is not None:
         may_be_identifier = not is_label and not categories.is_ordered
         if may_be_identifier:
+            entry = draft_repeated_identifier(name, present_cells)
+        if may_be_identifier and entry is None:
             entry = draft_identifier(name, present_cells)
         if entry is None:
             entry = draft_categories(name, categories, missing_markers, missing=missing)
@@ -453,6 +455,8 @@ def _draft_by_values(
             "hand",
         )
     entry = draft_boolean(name, values, missing=missing)
+    if entry is None and not is_label:
+        entry = draft_repeated_identifier(name, cells)
     if entry is None and not is_label:
         entry = draft_formatted(name, cells, missing=missing)
     if entry is None and not is_label:

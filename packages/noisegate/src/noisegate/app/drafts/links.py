@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.app.drafts.drafted import vocabulary
-from noisegate.app.drafts.texts import is_called_identifier, share_among
+from noisegate.app.drafts.identifiers import is_called_identifier, share_among
 from noisegate.errors import SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.columns import Problem
