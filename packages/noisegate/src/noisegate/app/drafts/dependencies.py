@@ -224,6 +224,9 @@ def _tied_columns(columns: Mapping[str, Floats]) -> Iterator[list[str]]:
     record_count = values.shape[1]
     if record_count < MIN_RECORDS:
         return
+    varies = _varies(values)
+    names = [names[index] for index in np.flatnonzero(varies)]
+    values = values[varies]
     values -= values.mean(axis=1, keepdims=True)
     values /= np.maximum(values.std(axis=1, keepdims=True), _TOLERANCE)
     correlations = values @ values.T / record_count + _RIDGE * np.eye(len(names))
@@ -241,6 +244,16 @@ def _tied_columns(columns: Mapping[str, Floats]) -> Iterator[list[str]]:
             max_residual = _MAX_RESIDUAL_OF_MORE
         if largest_residual < max_residual:
             yield [names[index] for index in tied_indices]
+
+
+def _varies(values: Floats) -> npt.NDArray[np.bool_]:
+    """Returns which columns are not constant but for rounding, (columns,).
+
+    Args:
+        values: Numbers, (columns, records), at least one record.
+    """
+    magnitudes = np.maximum(np.abs(values).max(axis=1), 1.0)
+    return np.asarray(np.ptp(values, axis=1) > _TOLERANCE * magnitudes)
 
 
 def derivation_remarks(

@@ -142,11 +142,12 @@ def _are_persons(name: str, names: pa.Array, counts: npt.NDArray[np.int64]) -> b
         return (
             are_numbered and are_even and records_per_value <= _MAX_RECORDS_PER_PERSON
         )
-    is_other_identifier = is_called_identifier(name) and not re.search(
+    is_of_group = is_called_code(name) or re.search(
         vocabulary("group_identifiers"), words
     )
     return (
-        is_other_identifier
+        is_called_identifier(name)
+        and not is_of_group
         and len(counts) >= _MIN_OTHER_UNITS
         and records_per_value <= _MAX_RECORDS_PER_OTHER_UNIT
     )
@@ -189,6 +190,17 @@ def is_called_identifier(name: str) -> bool:
         re.search(vocabulary(pattern), words) is not None
         for pattern in ("identifiers", "person_identifiers")
     )
+
+
+def is_called_code(name: str) -> bool:
+    """Returns whether a column is called as codes of places and the like are.
+
+    Examples:
+        >>> from noisegate.app.drafts.identifiers import is_called_code
+        >>> is_called_code("zipCode"), is_called_code("decode")
+        (True, False)
+    """
+    return re.search(vocabulary("codes"), _snake_case(name)) is not None
 
 
 def _snake_case(name: str) -> str:
