@@ -81,7 +81,7 @@ CONSTANTS = {
         {"kind": "continuous", "lower": 3.4, "upper": 3.6, "atoms": [3.5]},
     ),
     "third": (1 / 3, {"kind": "continuous", "atoms": [1 / 3]}),
-    "huge": (1.5e40, {"kind": "continuous", "atoms": [1.5e40]}),
+    "tiny": (1.5e-12, {"kind": "continuous", "atoms": [1.5e-12]}),
     "day": (
         date(2013, 5, 1),
         {"kind": "date", "lower": date(2013, 4, 30), "upper": date(2013, 5, 2)},

@@ -12,7 +12,9 @@ AGES = RANDOM.integers(18, 90, RECORD_COUNT)
 def drafted_rules(**columns):
     """Drafts a table; returns its constraints as text, and its remarks as one."""
     rules = draft(pd.DataFrame({**columns, "age": AGES})).rules
-    return {str(constraint) for constraint in rules.constraints}, " ".join(rules.remarks)
+    return {str(constraint) for constraint in rules.constraints}, " ".join(
+        rules.remarks
+    )
 
 
 def in_some_records(fraction, values):

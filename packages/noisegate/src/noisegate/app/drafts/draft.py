@@ -12,12 +12,15 @@ date, and the words are marks of missing values.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -49,18 +52,29 @@ from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
 from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.encode import encode, strip_cells
 from noisegate.schema.parsing import is_text
 from noisegate.sources.frames import read_table
-from noisegate.sources.headers import check_first_line, check_unique_names
+from noisegate.sources.headers import (
+    VALUE_PATTERN,
+    check_first_line,
+    check_unique_names,
+    record_values,
+)
 from noisegate.sources.tables.memory import to_arrow
-from noisegate.sources.tables.tables import open_origins
+from noisegate.sources.tables.tables import Origin, open_origins
 
 # Words that usually stand for a missing value do so in a column of numbers or dates.
 _MISSING_WORDS: frozenset[str] = frozenset(vocabulary("missing_words"))
 # Other words do if they are so few, beside so many different numbers or dates.
 _MAX_OTHER_WORDS = 2
 _MIN_VALUES_BESIDE_WORDS = 10
+
+# Values by which a first line looks like a record, in a message.
+_MAX_VALUES_SHOWN = 3
+# It does if so many of its fields look like values of their columns.
+_MIN_RECORD_VALUES = 1 / 3
 
 # More records are thinned out before rules are looked for.
 _MAX_RULE_RECORDS = 200_000
@@ -114,8 +128,8 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class _PublicTable:
-    """The columns of a public table.
+class PublicTable:
+    """The columns of a public table, as they are read.
 
     Attributes:
         name: What messages call the table.
@@ -184,7 +198,7 @@ def draft(
         SchemaError: if no column can be used, or `label` is no column, or none that can
             be predicted.
     """
-    records = _read_public(public)
+    records = read_public(public)
     table = records.table
     if not table.num_rows and table.column_names:
         raise DataError(f"{records.name}: there are no records to draft a schema from")
@@ -214,7 +228,7 @@ def draft(
     return Draft(schema=schema.usable(), entries=entries, rules=rules)
 
 
-def _read_public(public: Any) -> _PublicTable:
+def read_public(public: Any) -> PublicTable:
     """Reads a public table, without the columns that Arrow cannot hold.
 
     Args:
@@ -230,10 +244,15 @@ def _read_public(public: Any) -> _PublicTable:
         for origin in origins:
             columns = [column for column, _ in origin.columns()]
             check_first_line(columns, origin.name)
+            _check_repeated_values(columns, origin)
             check_unique_names(columns, origin.name)
-        return _PublicTable(name, read_table(public), {})
+        table = read_table(public)
+        if not origins[0].has_types:
+            _check_header(table, name)
+        return PublicTable(name, table, {})
     except DataError:
-        if isinstance(public, str | Path):
+        has_columns = isinstance(public, Mapping) or hasattr(public, "columns")
+        if isinstance(public, str | Path) or not has_columns:
             raise
         cells_by_name = {
             column: public[column] for column in getattr(public, "columns", public)
@@ -254,7 +273,65 @@ def _read_public(public: Any) -> _PublicTable:
         for column, cells in cells_by_name.items()
         if str(column) not in unreadable_types
     }
-    return _PublicTable(name, read_table(readable_cells), unreadable_types)
+    return PublicTable(name, read_table(readable_cells), unreadable_types)
+
+
+def _check_repeated_values(columns: Sequence[str], origin: Origin) -> None:
+    """Refuses a first line in which a value stands twice, as in a record.
+
+    Raises:
+        DataError: for a text file with such a line.
+    """
+    repeated = [name for name, count in Counter(columns).items() if count > 1]
+    if not origin.has_types and any(map(VALUE_PATTERN.fullmatch, repeated)):
+        raise _record_as_header_error(origin.name, repeated)
+
+
+def _check_header(table: pa.Table, name: str) -> None:
+    """Refuses a text file whose first line looks like one of its records.
+
+    Args:
+        table: What was read, with the fields of the first line as names of columns.
+        name: What messages call the file.
+
+    Raises:
+        DataError: if it does, or if lines below repeat the names of the columns.
+    """
+    is_repeated_header = np.ones(table.num_rows, dtype=np.bool_)
+    for column in table.column_names:
+        trimmed = pc.utf8_trim(table[column].cast(pa.string()), TEXT_PADDING)
+        is_name = pc.equal(trimmed, column).fill_null(False)
+        is_repeated_header &= is_name.to_numpy()
+        if not is_repeated_header.any():
+            break
+    records = table.filter(pa.array(~is_repeated_header)).slice(0, _MAX_RULE_RECORDS)
+    cells_by_name = {
+        column: records[column].combine_chunks() for column in records.column_names
+    }
+    values = record_values(cells_by_name)
+    # A single word may be a name and a value, as "ja" is of a column of ja and nein.
+    is_clear = len(values) > 1 or any(re.search("[0-9]", value) for value in values)
+    if is_clear and len(values) >= _MIN_RECORD_VALUES * table.num_columns:
+        raise _record_as_header_error(name, values)
+    # Where columns hold their names alone, these are marks of what was chosen.
+    are_marks = all(
+        set(pc.unique(cells).to_pylist()) <= {column, "", None}
+        for column, cells in cells_by_name.items()
+    )
+    if is_repeated_header.any() and not are_marks:
+        raise DataError(
+            f"{name}: record {int(np.argmax(is_repeated_header)) + 1} repeats the names "
+            f"of the columns, as {int(is_repeated_header.sum()):,} do; remove such lines"
+        )
+
+
+def _record_as_header_error(name: str, values: Sequence[str]) -> DataError:
+    """Returns the error of a text file without a header; its first line is public."""
+    return DataError(
+        f"{name}: the first line looks like a record, by "
+        f"{', '.join(map(repr, values[:_MAX_VALUES_SHOWN]))}; write the names of the "
+        "columns into the first line"
+    )
 
 
 def _check_label(entries: Sequence[DraftedColumn], label: str | None) -> None:

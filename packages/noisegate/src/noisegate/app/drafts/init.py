@@ -332,10 +332,15 @@ def _init_from_names(file: Path, label: str | None, out: Path) -> dict[str, Any]
     """
     from noisegate.gate.discovery.partial import KINDS
     from noisegate.gate.discovery.raw import columns_file
+    from noisegate.schema.layout import list_names
 
     text, names = columns_file(file, label=label)
     _write(out, text)
-    say(f"Wrote {out}: the names of {len(names)} columns, which are taken as public.")
+    say(
+        f"Wrote {out}: the names of {len(names)} columns, which are taken as public: "
+        f"{list_names(names, _MAX_OPEN_SHOWN)}. They are the first line of {file}: if "
+        f"it is a record and no header, delete {out}."
+    )
     say(
         f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels "
         "if known."

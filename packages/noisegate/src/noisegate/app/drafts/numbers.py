@@ -320,7 +320,8 @@ def _draft_real(
     """
     # Adding 0.0 turns -0.0 into 0.0.
     distinct = ValueCounts.of(numbers + 0.0)
-    if may_have_step and distinct.is_constant:
+    is_exact = float(np.abs(distinct.values).max()) <= MAX_EXACT_UNITS
+    if may_have_step and is_exact and distinct.is_constant:
         return _draft_constant_real(name, float(distinct.values[0]), missing=missing)
     is_sentinel = sentinel_mask(distinct)
     regular = distinct.where(~is_sentinel)
@@ -362,8 +363,7 @@ def _draft_constant_real(name: str, value: float, *, missing: bool) -> DraftedCo
     text = f"{value:.{_MAX_CONSTANT_DECIMALS}f}"
     decimals = len(text.rstrip("0").partition(".")[2])
     unit = 10.0**-decimals
-    is_written_so = float(text) == value and value - unit < value < value + unit
-    if not is_written_so:
+    if float(text) != value:
         unit = abs(value) / 2
     continuous = Continuous(
         name=name,
