@@ -338,8 +338,8 @@ def _init_from_names(file: Path, label: str | None, out: Path) -> dict[str, Any]
     _write(out, text)
     say(
         f"Wrote {out}: the names of {len(names)} columns, which are taken as public: "
-        f"{list_names(names, _MAX_OPEN_SHOWN)}. They are the first line of {file}: if "
-        f"it is a record and no header, delete {out}."
+        f"{list_names(names, _MAX_OPEN_SHOWN)}. If these are a record, and no header, "
+        f"delete {out}."
     )
     say(
         f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels "
