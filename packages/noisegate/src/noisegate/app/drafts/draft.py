@@ -13,6 +13,7 @@ date, and the words are marks of missing values.
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -155,7 +156,7 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
     Returns:
         The schema, with its reasons; identifiers, free text and other columns that no
-        model should see stand under `ignore`.
+        model should see stand under `ignore`, and a `UserWarning` says why.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
@@ -174,7 +175,10 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
           age  integer, 10 to 70
           job  categorical, 2 levels
     """
-    return draft(public, label=label).schema
+    schema = draft(public, label=label).schema
+    if schema.omissions is not None:
+        warnings.warn(schema.omissions, UserWarning, stacklevel=2)
+    return schema
 
 
 def draft(
