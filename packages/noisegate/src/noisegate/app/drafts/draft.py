@@ -36,10 +36,14 @@ from noisegate.app.drafts.drafted import (
 from noisegate.app.drafts.formats import draft_formatted
 from noisegate.app.drafts.identifiers import (
     draft_identifier,
+    draft_long_code,
     draft_reference,
     draft_repeated_identifier,
 )
+from noisegate.app.drafts.mixtures import draft_mixture
+from noisegate.app.drafts.namibia import NA, holds_na, na_comment
 from noisegate.app.drafts.numbers import draft_number
+from noisegate.app.drafts.records import remarks_on_records
 from noisegate.app.drafts.rules import Rules, find_rules
 from noisegate.app.drafts.stored import (
     Categories,
@@ -90,11 +94,13 @@ class Draft:
             its `ignore`.
         entries: The columns with the reasons, in the order of the file.
         rules: The constraints with their reasons, and what else holds in all records.
+        record_remarks: On rows that look like no records, such as totals.
     """
 
     schema: Schema
     entries: tuple[DraftedColumn, ...]
     rules: Rules
+    record_remarks: tuple[str, ...] = ()
 
     @property
     def ignored(self) -> dict[str, str]:
@@ -123,7 +129,7 @@ class Draft:
             top=top,
             constraints=form.get("constraints", ()),
             constraint_reasons=self.rules.reasons,
-            remarks=self.rules.remarks,
+            remarks=(*self.record_remarks, *self.rules.remarks),
             table_path=table_path,
         )
 
@@ -156,7 +162,8 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
     Returns:
         The schema, with its reasons; identifiers, free text and other columns that no
-        model should see stand under `ignore`, and a `UserWarning` says why.
+        model should see stand under `ignore`, and a `UserWarning` says why. Another one
+        says which rows look like no records.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
@@ -175,10 +182,11 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
           age  integer, 10 to 70
           job  categorical, 2 levels
     """
-    schema = draft(public, label=label).schema
-    if schema.omissions is not None:
-        warnings.warn(schema.omissions, UserWarning, stacklevel=2)
-    return schema
+    drafted = draft(public, label=label)
+    for warning in (drafted.schema.omissions, *drafted.record_remarks):
+        if warning is not None:
+            warnings.warn(warning, UserWarning, stacklevel=2)
+    return drafted.schema
 
 
 def draft(
@@ -216,6 +224,7 @@ def draft(
     names = [name for name in table.column_names if name not in keys]
     cells = {name: table[name].combine_chunks() for name in names}
     missing_values = _missing_values(cells, label)
+    record_remarks = remarks_on_records(cells)
     entries = (
         *_draft_columns(public, table, cells, missing_values, label),
         *(
@@ -227,9 +236,16 @@ def draft(
     schema = schema_of_entries(entries, label=label, missing_values=missing_values)
     rules = _rules(table, schema)
     schema = replace(
-        schema, constraints=rules.constraints, reasons=_reasons(entries, rules)
+        schema,
+        constraints=rules.constraints,
+        reasons=_reasons(entries, rules, record_remarks),
     )
-    return Draft(schema=schema.usable(), entries=entries, rules=rules)
+    return Draft(
+        schema=schema.usable(),
+        entries=entries,
+        rules=rules,
+        record_remarks=record_remarks,
+    )
 
 
 def read_public(public: Any) -> PublicTable:
@@ -374,7 +390,8 @@ def _missing_values(
 ) -> tuple[str, ...]:
     """Returns the texts that are read as missing, in all columns of a table.
 
-    A label is never missing, so that its words count for nothing.
+    A label is never missing, so that its words count for nothing. "NA" is none among
+    codes of countries, if it stands in no other column.
     """
     words = {
         word
@@ -382,7 +399,23 @@ def _missing_values(
         if name != label
         for word in _words_for_missing(name, cells)
     }
-    return (*DEFAULT_MISSING_VALUES, *sorted(words))
+    namibian_columns = [
+        name for name, column_cells in cells_by_name.items() if holds_na(column_cells)
+    ]
+    markers: tuple[str, ...] = DEFAULT_MISSING_VALUES
+    if namibian_columns and not any(
+        _holds_text(column_cells, NA)
+        for name, column_cells in cells_by_name.items()
+        if name not in namibian_columns
+    ):
+        markers = tuple(marker for marker in markers if marker != NA)
+    return (*markers, *sorted(words))
+
+
+def _holds_text(cells: pa.Array, text: str) -> bool:
+    """Returns whether one of the cells is a text, but for blanks around it."""
+    stripped, _ = strip_cells(cells, pa.array([], pa.string()))
+    return is_text(stripped.type) and pc.index(stripped, text).as_py() >= 0
 
 
 def _words_for_missing(name: str, cells: pa.Array) -> list[str]:
@@ -503,7 +536,12 @@ def _draft_column(
     entry = with_stored_form(entry, present_cells, declared_type)
 
     # Words that this sample alone shows to be marks of missing values.
-    own_words = missing_values[len(DEFAULT_MISSING_VALUES) :]
+    own_words = [word for word in missing_values if word not in DEFAULT_MISSING_VALUES]
+    if holds_na(cells):
+        entry = replace(
+            entry,
+            comments=(*entry.comments, na_comment(is_level=NA not in missing_values)),
+        )
     if not is_text(stripped.type):
         return entry
     words_here = [word for word in own_words if pc.index(stripped, word).as_py() >= 0]
@@ -541,7 +579,11 @@ def _draft_by_values(
     if entry is None and not is_label:
         entry = draft_formatted(name, cells, missing=missing)
     if entry is None and not is_label:
-        entry = draft_identifier(name, cells)
+        entry = (
+            draft_mixture(name, cells, missing=missing)
+            or draft_long_code(name, cells)
+            or draft_identifier(name, cells)
+        )
     return (
         entry
         or draft_number(name, cells, missing=missing, is_label=is_label)
@@ -575,7 +617,9 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     return find_rules(encode(arrays, schema), schema)
 
 
-def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
+def _reasons(
+    entries: Sequence[DraftedColumn], rules: Rules, record_remarks: Sequence[str]
+) -> dict[str, str]:
     """Returns the reasons of a draft, by column or constraint; remarks have none."""
     reasons = {
         entry.name: "; ".join(entry.comments).removeprefix(f"{entry.name}: ")
@@ -583,6 +627,6 @@ def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
     }
     for constraint, reason in zip(rules.constraints, rules.reasons, strict=True):
         reasons[str(constraint)] = reason
-    for remark in rules.remarks:
+    for remark in (*record_remarks, *rules.remarks):
         reasons[remark] = ""
     return reasons

@@ -54,14 +54,16 @@ _MIN_MANY_DATES = 50
 _CURRENCY = (
     r"(?:[$€£¥₹₽₩%‰]|kr\.?|Fr\.|zł|R\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|INR|PLN)"
 )
-# A unit of measurement, of one letter only behind a blank: 5m may be a code.
-_UNIT: str = rf"(?:\s(?:{vocabulary('units')})|(?:{vocabulary('long_units')}))"
+UNIT_PATTERN: str = rf"(?:\s(?:{vocabulary('units')})|(?:{vocabulary('long_units')}))"
+"""A unit of measurement behind a number, one of a letter behind a blank: 5m may be a
+code."""
+
 # Groups: what stands before the digits, the digits with their marks, the exponent, what
 # stands after.
 _AMOUNT = re.compile(
     rf"\(?[-+]?((?:{_CURRENCY}\s?)?)"
     r"([0-9](?:[0-9.,'’\s]*[0-9])?)((?:[eE][-+]?[0-9]{1,3})?)"
-    rf"((?:\s?{_CURRENCY}|{_UNIT})?)\)?"
+    rf"((?:\s?{_CURRENCY}|{UNIT_PATTERN})?)\)?"
 )
 # Fewer different numbers with units are rather levels, as doses are.
 _MIN_MEASUREMENTS = 10
@@ -192,6 +194,12 @@ def _as_texts(cells: pa.Array) -> pa.Array | None:
     return pc.replace_substring_regex(cells.cast(pa.string()), r"^([0-9]+)\.0$", r"\1")
 
 
+def clock_columns(name: str) -> Iterator[ClockColumn]:
+    """Yields a column for each format of days and times with separators."""
+    for text_format in _CLOCK_FORMATS:
+        yield _clock_column(name, text_format)
+
+
 def _clock_columns(
     name: str, distinct_texts: pa.Array, formats: Iterable[str]
 ) -> Iterator[ClockColumn]:
@@ -297,7 +305,7 @@ def _amount_column(name: str, distinct_texts: pa.Array) -> Continuous | None:
         return None
     before = max((match[1] for match in matches), key=len)
     after = max((match[4] for match in matches), key=len)
-    has_unit = re.fullmatch(_UNIT, after) is not None
+    has_unit = re.fullmatch(UNIT_PATTERN, after) is not None
     if has_unit and len(texts) < _MIN_MEASUREMENTS:
         return None
     has_brackets = any(text.startswith("(") for text in texts)

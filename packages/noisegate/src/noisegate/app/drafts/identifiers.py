@@ -3,6 +3,7 @@
 None should be learnt, so each is ignored, with the reason:
 
 - identifiers, where each record has a value of its own;
+- long codes, such as UUIDs and hashes;
 - repeated identifiers, where several records are of one person, whom a fit can protect
   with all of them;
 - references, which name another record of their own table.
@@ -33,6 +34,8 @@ _MIN_REFERENCES_FOUND = 0.9
 _MIN_PERSONS = 10
 _MIN_OTHER_UNITS = 100
 _MAX_RECORDS_PER_OTHER_UNIT = 20
+# So many long codes are no levels.
+_MIN_LONG_CODES = 10
 # A column that is called "patient" alone has values that are about equally frequent,
 # and not in very many records, unlike numbers of patients.
 _MAX_RECORDS_PER_PERSON = 100
@@ -122,6 +125,36 @@ def draft_repeated_identifier(name: str, cells: pa.Array) -> DraftedColumn | Non
         f"{max_records:,} records: protect persons with --unit-column "
         f"{shlex.quote(name)} --contributions {max_records}",
     )
+
+
+def draft_long_code(name: str, cells: pa.Array) -> DraftedColumn | None:
+    """Drafts a column of long codes that programs make, such as UUIDs and hashes.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells without missing ones, (records,).
+
+    Returns:
+        The column, ignored, since they name persons or things, however few; None for
+        other text, and for digits alone, which may be amounts.
+    """
+    texts = cells.unique()
+    if not is_text(texts.type) or len(texts) < _MIN_LONG_CODES:
+        return None
+    are_numbers = _all_match(texts, "^[0-9]+$")
+    if are_numbers or not _all_match(texts, vocabulary("long_codes")):
+        return None
+    max_records = int(pc.max(pc.value_counts(cells).field("counts")).as_py())
+    reason = (
+        f"each of the {len(texts):,} values is a long code, as an identifier, which "
+        "must not be learnt"
+    )
+    if max_records > 1:
+        reason += (
+            f". If one person has up to {max_records:,} records: protect persons with "
+            f"--unit-column {shlex.quote(name)} --contributions {max_records}"
+        )
+    return DraftedColumn.left_out(name, reason)
 
 
 def _are_persons(name: str, names: pa.Array, counts: npt.NDArray[np.int64]) -> bool:

@@ -200,6 +200,8 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
     _warn_about_copies(f"{public}", declared="that file")
 
     _list_reasons(drafted.ignored)
+    for remark in drafted.record_remarks:
+        warn(remark)
     column_count = len(drafted.schema.columns)
     constraints = drafted.rules.constraints
     contents = f"{column_count} columns{_ignored_count(drafted.ignored)}"
@@ -210,7 +212,7 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
         "columns": column_count,
         "ignored": drafted.ignored,
         "constraints": [str(constraint) for constraint in constraints],
-        "remarks": list(drafted.rules.remarks),
+        "remarks": [*drafted.record_remarks, *drafted.rules.remarks],
     }
 
 
@@ -250,6 +252,9 @@ def _init_from_linked_files(
     for remark in remarks:
         say(f"- {remark}.")
     _list_reasons(drafted.ignored)
+    for table, table_draft in drafted.drafts.items():
+        for remark in table_draft.record_remarks:
+            warn(f"{table}: {remark}")
     tables = drafted.schema.tables
     column_count = sum(len(table.schema.columns) for table in tables)
     say(
