@@ -126,7 +126,9 @@ def test_a_draft_is_reviewed_whole_with_its_reasons():
         for place in range(12)
     }
     odd = {"<b>id": [f"p{row}" for row in range(900)], "smokes": ["Y", "N"] * 450}
-    shown = str((schema := noisegate.draft_schema(pa.table({**names, **odd}))).review())
+    with pytest.warns(UserWarning, match="<b>id: ignored: each of the 900 values"):
+        schema = noisegate.draft_schema(pa.table({**names, **odd}))
+    shown = str(schema.review())
     assert (
         all(f"\n  {name} " in shown for name in (*names, *odd)) and " ..." not in shown
     )

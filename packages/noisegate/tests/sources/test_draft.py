@@ -259,6 +259,10 @@ def test_numbers_that_follow_from_each_other_are_related_or_remarked(tmp_path):
         assert relation in rules_of(tmp_path, columns)[0]
     for columns, said in (
         (
+            {"one": other, "more": other + 0.01 * (fat[:, 1] - 0.3), "low": fat[:, 0]},
+            "one, more: each nearly follows from the rest, as a sum",
+        ),
+        (
             {"far": 9 * other + 2, "mile": other, "low": fat[:, 0]},
             "far, mile: each nearly follows from the rest",
         ),

@@ -29,6 +29,7 @@ MOST_ROWS, MOST_COLUMNS = 20_000, 60
 STRONG = 0.3  # associations of real records from here on count as strong
 QUANTILES = (0.05, 0.5, 0.95)
 _COMPARED = 10_000
+_ROUNDING = 1e-12  # of numbers in [0, 1]
 _RIDGE = 1e-3
 _CLEAR = 4.0  # standard errors
 _LARGE = 0.1  # coefficients from here on are counted
@@ -381,12 +382,15 @@ def _design(
     for column in columns:
         if column.numeric:
             numbers = [read_numbers(one, column, schema).unit for one in both]
-            known = numbers[-1][~np.isnan(numbers[-1])]
-            mean, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
-            terms = [
-                np.nan_to_num((each - mean) / (spread or 1.0))[:, None]
-                for each in numbers
-            ]
+            present = numbers[-1][~np.isnan(numbers[-1])]
+            if len(present) and np.ptp(present) > _ROUNDING:
+                terms = [
+                    np.nan_to_num((each - present.mean()) / present.std())[:, None]
+                    for each in numbers
+                ]
+            else:
+                # A constant explains nothing, and its spread is that of rounding.
+                terms = [np.empty((len(each), 0)) for each in numbers]
         else:
             codes = [read_levels(one, column, schema).codes for one in both]
             few = np.bincount(codes[-1], minlength=len(column.levels))[

@@ -196,3 +196,18 @@ def test_the_same_model_is_no_better_by_figures_than_by_its_fit(good):
         == "the figures alone would be good; the fit said rough, since amounts lie in one cell"
     )
     assert replace(good, fitted=replace(fitted, word="good")).verdict == good.verdict
+
+
+def test_a_constant_is_left_out_of_regressions():
+    # In positions of [0, 1], 701 of 300 to 1,100 varies by rounding alone.
+    names = ("x", "w", "site")
+    schema = Schema([continuous(name, -5, 1100) for name in names])
+    random = np.random.default_rng(3)
+    x = random.standard_normal(900)
+    real = {"x": x, "w": 0.6 * x + random.standard_normal(900)}
+    real["site"] = np.full(900, 701.1)
+    drifted = {**real, "site": 701.1 + random.standard_normal(900)}
+    result = Regressions.measured(
+        pa.table(drifted), pa.table(real), seed=0, schema=schema
+    )
+    assert result.coefficients == 2 and result.error < 1e-9

@@ -163,9 +163,9 @@ def fit(
         )
 
     run = Run.of(request)
-    rarity_warning = run.schema.usable().hardly_satisfiable
-    if rarity_warning is not None:
-        warnings.warn(rarity_warning, UserWarning, stacklevel=2)
+    for warning in (run.schema.omissions, run.schema.usable().hardly_satisfiable):
+        if warning is not None:
+            warnings.warn(warning, UserWarning, stacklevel=2)
     folder = RunFolder(out, observer=observer, log=log)
     return start_run(run, data, folder, device=device, engine=engine)
 

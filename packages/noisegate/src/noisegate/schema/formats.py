@@ -79,6 +79,9 @@ _FRACTION = re.compile(r"\.%(\d?)f")
 # For these digits, the unit of Arrow in which a time has as many.
 _UNIT_OF_DIGITS = {None: "s", "3": "ms", "": "us", "6": "us"}
 
+MINUS_SIGN = "\u2212"
+"""The minus of typesetters, which is read as a hyphen."""
+
 # A text that no number is read from.
 _UNREADABLE = "in another format"
 
@@ -358,7 +361,7 @@ def _number_pattern(text_format: str) -> re.Pattern[str]:
     """Returns the pattern of cells in a format.
 
     Its groups: opening bracket, sign before and after the prefix, integer part,
-    decimals, closing bracket. Prefix, suffix and decimals may be left out in a cell.
+    decimals, exponent, closing bracket. All but the integer part may be left out.
     """
     # Blanks around a prefix or suffix do not count; a part of blanks alone does.
     parts = [re.escape(part.strip() or part) for part in _number_format(text_format)]
@@ -366,7 +369,8 @@ def _number_pattern(text_format: str) -> re.Pattern[str]:
     integer = rf"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+|[0-9]+" if mark else "[0-9]+"
     decimals = rf"(?:{point}([0-9]+))?" if point else "()"
     return re.compile(
-        rf"(\()?([-+]?)(?:{prefix})?\s*([-+]?)({integer}){decimals}\s*"
+        rf"(\()?([-+]?)(?:{prefix})?\s*([-+]?)({integer}){decimals}"
+        r"((?:[eE][-+]?[0-9]{1,4})?)\s*"
         rf"(?:{suffix})?(\))?"
     )
 
@@ -377,16 +381,22 @@ def _plain_number(text_format: str, cell: str) -> str:
     A cell in another format becomes text that is no number, even if it looks like one:
     1.5 may be one and a half, or not, where 1.234 is a thousand.
     """
-    match = _number_pattern(text_format).fullmatch(cell)
+    hyphenated = cell.replace(MINUS_SIGN, "-")
+    match = _number_pattern(text_format).fullmatch(hyphenated)
     if match is None:
         return _UNREADABLE
-    opening, first_sign, second_sign, integer, decimals, closing = match.groups()
+    opening, first_sign, second_sign, integer, decimals, exponent, closing = (
+        match.groups()
+    )
     if bool(opening) != bool(closing):
+        return _UNREADABLE
+    # Nobody groups the digits before an exponent: 1,234e3 is 1234 with a decimal comma.
+    if exponent and not integer.isdecimal():
         return _UNREADABLE
     is_negative = "-" in first_sign + second_sign or opening is not None
     sign = "-" if is_negative else ""
     digits = re.sub("[^0-9]", "", integer)
-    return f"{sign}{digits}.{decimals or 0}"
+    return f"{sign}{digits}.{decimals or 0}{exponent}"
 
 
 def _format_number(text_format: str, number: float) -> str:

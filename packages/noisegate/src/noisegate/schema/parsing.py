@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from noisegate.schema.formats import MINUS_SIGN
+
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """One truth value for each cell, (cells,)."""
 
@@ -279,8 +281,9 @@ def _parse_float_text(values: pa.Array) -> Parsed:
     # Arrow reads texts such as nan(x) as NaN, so that NaN calls for a closer look.
     if numbers is not None and not np.isnan(numbers).any():
         return _without_bad(numbers)
-    is_number = _to_mask(pc.match_substring_regex(values, _FLOAT_PATTERN))
-    number_texts = values.filter(pa.array(is_number))
+    plain = pc.replace_substring(values, MINUS_SIGN, "-")
+    is_number = _to_mask(pc.match_substring_regex(plain, _FLOAT_PATTERN))
+    number_texts = plain.filter(pa.array(is_number))
     numbers = np.zeros(len(values))
     numbers[is_number] = number_texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return Parsed(numbers, ~is_number, np.isnan(numbers))
@@ -294,7 +297,8 @@ def _parse_integer_text(values: pa.Array) -> Parsed:
             return _without_bad(_to_int64(values))
 
     # +39 and 39.00 are digits too, once sign and zeros are gone.
-    plain = pc.replace_substring_regex(values, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
+    hyphenated = pc.replace_substring(values, MINUS_SIGN, "-")
+    plain = pc.replace_substring_regex(hyphenated, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
     is_short = _to_mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
     is_digits = _to_mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))
     parsed = _as_integers(_parse_float_text(plain))

@@ -563,6 +563,22 @@ class Schema(StoredSchema):
         )
 
     @property
+    def omissions(self) -> str | None:
+        """Warning that a draft ignores columns, with its reasons; None if it does not.
+
+        Columns that somebody else put under `ignore` have no reason, and need none.
+        """
+        reasons = [
+            f"{name}: {self.reasons[name]}"
+            for name in self.ignore
+            if name in self.reasons
+        ]
+        if not reasons:
+            return None
+        listed_reasons = "; ".join(reasons)
+        return f"the draft leaves out what no copy will have: {listed_reasons}."
+
+    @property
     def hardly_satisfiable(self) -> str | None:
         """Warning that almost no record within the bounds keeps to the constraints.
 

@@ -6,13 +6,21 @@ line, or if the caller allows it.
 """
 
 import difflib
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from itertools import pairwise
 from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from noisegate.errors import DataError
 from noisegate.schema import Schema
+from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.parsing import is_text, parse_floats
 
 TITLE_CURE = (
     "if the first line is a title, remove what stands above the names of the columns"
@@ -21,6 +29,20 @@ TITLE_CURE = (
 
 Header: TypeAlias = tuple[str, Sequence[str]]
 """The name of a file, and the names of its columns in their order."""
+
+VALUE_PATTERN = re.compile(
+    r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
+    re.IGNORECASE,
+)
+"""Texts that are values and no names of columns: numbers, times, addresses, and words
+for a value."""
+
+# Numbers that are names: the years of a table with a column for each.
+_NAMED_YEARS = range(1800, 2201)
+# So many equally spaced numbers, as 0, 1, 2, are names too.
+_MIN_NAMED_NUMBERS = 3
+# A name is a value of its column if so many of the cells are of its kind.
+_MIN_CELLS_OF_KIND = 0.9
 
 # What some programs write between fields in place of commas.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -159,6 +181,116 @@ def check_first_line(columns: Sequence[str], file: str) -> None:
             f"{file}: column {list(columns).index('') + 1} has no name; remove it "
             "(pandas: write with index=False)"
         )
+
+
+def record_values(cells_by_name: Mapping[str, pa.Array]) -> list[str]:
+    """Returns the names of columns that look like values of a record.
+
+    A text file without a header has its first record there. Then some names are also
+    values of their columns, or numbers in columns of numbers, or codes like those below
+    them. Numbers and days in a row, such as a column for each year, are names.
+
+    Args:
+        cells_by_name: The cells below the first line, text, by the fields of that line.
+
+    Returns:
+        The names that look so, in order; empty for a header.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.sources.headers import record_values
+        >>> cars = {"audi": pa.array(["bmw", "audi"]), "88.6": pa.array(["99", "75.5"])}
+        >>> record_values(cars)
+        ['audi', '88.6']
+        >>> record_values({"make": cars["audi"], "2020": cars["88.6"]})
+        []
+    """
+    numbers = [name for name in cells_by_name if VALUE_PATTERN.fullmatch(name)]
+    has_words = len(numbers) < len(cells_by_name)
+    may_be_names = _are_in_a_row(numbers, has_words=has_words)
+    return [
+        name
+        for name, cells in cells_by_name.items()
+        if is_text(cells.type)
+        and not (may_be_names and name in numbers)
+        and _is_value_among(name, cells)
+    ]
+
+
+def _are_in_a_row(names: Sequence[str], *, has_words: bool) -> bool:
+    """Returns whether numbers or days are the names of a row of columns.
+
+    Args:
+        names: The names that are numbers, days or the like, in order.
+        has_words: Whether there are other names beside them.
+    """
+    days = [_day_of(name) for name in names]
+    present_days = [day for day in days if day is not None]
+    if names and len(present_days) == len(names):
+        return len(names) > 1 and present_days == sorted(set(present_days))
+    if not all(re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", name) for name in names):
+        return False
+    numbers = [float(name) for name in names]
+    is_ascending = numbers == sorted(set(numbers))
+    are_years = all(number in _NAMED_YEARS for number in numbers)
+    if are_years and (has_words or len(names) >= _MIN_NAMED_NUMBERS):
+        return is_ascending
+    distances = {round(after - before, 9) for before, after in pairwise(numbers)}
+    return len(names) >= _MIN_NAMED_NUMBERS and is_ascending and len(distances) == 1
+
+
+def _day_of(name: str) -> date | None:
+    """Returns the day of a name such as 2020-01-31 or 1/31/20; None for others."""
+    match = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", name)
+    if match is not None:
+        year, month, day = map(int, match.groups())
+    else:
+        match = re.fullmatch(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})", name)
+        if match is None:
+            return None
+        month, day, year = map(int, match.groups())
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _is_value_among(name: str, cells: pa.Array) -> bool:
+    """Returns whether a name is, or looks like, one of the values of its column.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells, text.
+    """
+    trimmed = pc.utf8_trim(cells.cast(pa.string()), TEXT_PADDING)
+    values = trimmed.unique().drop_null()
+    values = values.filter(pc.not_equal(values, ""))
+    if not len(values):
+        return False
+    # Cells of the name alone mark what was chosen, as in answers of a questionnaire.
+    is_mark = len(values) == 1 and values[0].as_py() == name
+    if is_mark:
+        return False
+    if pc.index(values, name).as_py() >= 0:
+        return True
+    if VALUE_PATTERN.fullmatch(name):
+        is_number = not parse_floats(pa.array([name])).is_bad[0]
+        if is_number:
+            return bool((~parse_floats(values).is_bad).mean() >= _MIN_CELLS_OF_KIND)
+        return _share_of_shape(name, values) >= _MIN_CELLS_OF_KIND
+    is_code = re.search("[0-9]", name) is not None and len(name) > 2
+    return is_code and _share_of_shape(name, values) >= _MIN_CELLS_OF_KIND
+
+
+def _share_of_shape(name: str, values: pa.Array) -> float:
+    """Returns the fraction of texts with the letters, digits and marks of a name.
+
+    J45 has the shape of K12, and 02/01/2020 that of 31/12/2019.
+    """
+    shapes = pc.replace_substring_regex(values, "[0-9]", "0")
+    shapes = pc.replace_substring_regex(shapes, "[A-Za-z]", "a")
+    shape = re.sub("[A-Za-z]", "a", re.sub("[0-9]", "0", name))
+    return float(pc.mean(pc.equal(shapes, shape).cast(pa.float64())).as_py())
 
 
 def check_unique_names(

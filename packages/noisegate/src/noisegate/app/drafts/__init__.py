@@ -12,7 +12,10 @@ From the outside inwards:
 - `draft`: a table's columns, one by one, and the schema of all of them.
 - `linked`, `links`: several tables, and how they hang together.
 - `dictionaries`: columns from a data dictionary.
+- `identifiers`: columns that name records or persons, which none should learn.
+- `mixtures`: text in several notations, which no kind reads.
 - `texts`, `formats`, `numbers`, `times`: columns by what their cells hold.
+- `records`, `namibia`: rows that are no records, and "NA" that is not missing.
 - `stored`: the types and spellings in which a file stores its columns.
 - `regularities`: sentinels, steps and atoms of numbers.
 - `rules`, `dependencies`: what holds between columns, as constraints and remarks.

@@ -1,5 +1,6 @@
 """Columns of a public sample that follow from others, as a reader may want to know.
 
+- Equalities: two columns are the same in nearly all records.
 - Sums: `total = january + ... + december` in nearly all records.
 - Ties: numbers of which each is nearly a sum, difference, product or ratio of the rest.
 - Derived columns: of few values, each given by a value of another column.
@@ -35,8 +36,11 @@ That none does has then a chance below 10⁻¹³.
 MAX_COLUMNS = 60
 """Of more columns not all pairs are gone through."""
 
-# A sum holds in this fraction of the records that have all its columns.
+# A sum or an equality holds in this fraction of the records that have its columns.
 _MIN_SUM_FRACTION = 0.97
+# Where the total equals one part alone nearly as often, the sum must hold in so many of
+# the other records, in which the other parts matter.
+_MIN_EXPLAINED_EXCEPTIONS = 0.5
 # It would hold in less than this one, were the total moved to other records.
 _MAX_SUM_FRACTION_BY_CHANCE = 0.5
 # So many records are looked at first. A sum may hold less often there by this.
@@ -94,6 +98,71 @@ class Sum:
         total = numbers[self.total]
         difference = np.abs(total - sum(numbers[part] for part in self.parts))
         return np.asarray(difference > _tolerance(total))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equality:
+    """Two columns that are the same in nearly all records.
+
+    Attributes:
+        first: The column that stands first.
+        second: The other one.
+        fraction: Of the records with both, in which they are the same.
+    """
+
+    first: str
+    second: str
+    fraction: float
+
+    @property
+    def remark(self) -> str:
+        """What a reader should do about it, as a comment in the draft."""
+        return (
+            f"{self.second} equals {self.first} in {_percentage(self.fraction)} of the "
+            f"records: put one of the two under `ignore`, and copy it afterwards, or in "
+            "its place a column of their difference."
+        )
+
+
+def _percentage(fraction: float) -> str:
+    """Writes a fraction so that only 1 is 100 %, since one exception is no rule."""
+    return "100%" if fraction == 1 else f"{min(fraction, 0.999):.1%}"
+
+
+def find_equalities(numbers: Mapping[str, Floats]) -> list[Equality]:
+    """Finds the columns that are the same in nearly all records.
+
+    Args:
+        numbers: Each column's numbers by its name, (records,), NaN where missing.
+
+    Returns:
+        At most one equality for each column that stands later: that with the first of
+        its equals. Both are other than 0 in at least `MIN_EXPECTED_EXCEPTIONS` records.
+    """
+    equalities: dict[str, Equality] = {}
+    for first, second in combinations(numbers, 2):
+        if second in equalities or first in equalities:
+            continue
+        columns = np.stack([numbers[first], numbers[second]])
+        columns = columns[:, ~np.isnan(columns).any(axis=0)]
+        nonzero_counts = np.count_nonzero(columns, axis=1)
+        if (nonzero_counts < MIN_EXPECTED_EXCEPTIONS).any():
+            continue
+        fraction = _equal_fraction(columns[0], columns[1])
+        # As for sums: two columns that mostly have one value are equal by chance.
+        moved = np.roll(columns[0], columns.shape[1] // 3)
+        fraction_by_chance = _equal_fraction(moved, columns[1])
+        if (
+            fraction >= _MIN_SUM_FRACTION
+            and fraction_by_chance < _MAX_SUM_FRACTION_BY_CHANCE
+        ):
+            equalities[second] = Equality(first=first, second=second, fraction=fraction)
+    return list(equalities.values())
+
+
+def _equal_fraction(first: Floats, second: Floats) -> float:
+    """Returns the fraction of records in which two columns are the same."""
+    return float((np.abs(first - second) <= _tolerance(first)).mean())
 
 
 def _tolerance(numbers: Floats) -> Floats:
@@ -165,6 +234,12 @@ def _checked_sum(
     holds = fraction >= _MIN_SUM_FRACTION
     if not holds or fraction_by_chance >= _MAX_SUM_FRACTION_BY_CHANCE:
         return None
+    # With parts that are nearly always 0, "total = part + 0" says no more than that the
+    # total equals the part.
+    equal_fraction = max(_equal_fraction(columns[0], part) for part in columns[1:])
+    max_exceptions = (1 - _MIN_EXPLAINED_EXCEPTIONS) * (1 - equal_fraction)
+    if equal_fraction >= _MIN_SUM_FRACTION and 1 - fraction > max_exceptions:
+        return None
     return Sum(total=total, parts=parts, fraction=fraction)
 
 
@@ -224,6 +299,9 @@ def _tied_columns(columns: Mapping[str, Floats]) -> Iterator[list[str]]:
     record_count = values.shape[1]
     if record_count < MIN_RECORDS:
         return
+    varies = _varies(values)
+    names = [names[index] for index in np.flatnonzero(varies)]
+    values = values[varies]
     values -= values.mean(axis=1, keepdims=True)
     values /= np.maximum(values.std(axis=1, keepdims=True), _TOLERANCE)
     correlations = values @ values.T / record_count + _RIDGE * np.eye(len(names))
@@ -243,6 +321,16 @@ def _tied_columns(columns: Mapping[str, Floats]) -> Iterator[list[str]]:
             yield [names[index] for index in tied_indices]
 
 
+def _varies(values: Floats) -> npt.NDArray[np.bool_]:
+    """Returns which columns are not constant but for rounding, (columns,).
+
+    Args:
+        values: Numbers, (columns, records), at least one record.
+    """
+    magnitudes = np.maximum(np.abs(values).max(axis=1), 1.0)
+    return np.asarray(np.ptp(values, axis=1) > _TOLERANCE * magnitudes)
+
+
 def derivation_remarks(
     records: Rows, schema: Schema, constrained_pairs: Collection[frozenset[str]]
 ) -> list[str]:
@@ -251,8 +339,8 @@ def derivation_remarks(
     Args:
         records: Encoded records.
         schema: Their schema.
-        constrained_pairs: Pairs of columns with a constraint, of which nothing is
-            remarked.
+        constrained_pairs: Pairs of columns with a constraint or a remark, of which
+            nothing is remarked.
     """
     codes_by_name = _codes_of_few_values(records, schema)
     remarks = []

@@ -12,12 +12,16 @@ date, and the words are marks of missing values.
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,7 +34,16 @@ from noisegate.app.drafts.drafted import (
     vocabulary,
 )
 from noisegate.app.drafts.formats import draft_formatted
+from noisegate.app.drafts.identifiers import (
+    draft_identifier,
+    draft_long_code,
+    draft_reference,
+    draft_repeated_identifier,
+)
+from noisegate.app.drafts.mixtures import draft_mixture
+from noisegate.app.drafts.namibia import NA, holds_na, na_comment
 from noisegate.app.drafts.numbers import draft_number
+from noisegate.app.drafts.records import remarks_on_records
 from noisegate.app.drafts.rules import Rules, find_rules
 from noisegate.app.drafts.stored import (
     Categories,
@@ -39,28 +52,34 @@ from noisegate.app.drafts.stored import (
     widen_numbers,
     with_stored_form,
 )
-from noisegate.app.drafts.texts import (
-    draft_boolean,
-    draft_identifier,
-    draft_reference,
-    draft_text,
-)
+from noisegate.app.drafts.texts import draft_boolean, draft_text
 from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
 from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
+from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.encode import encode, strip_cells
 from noisegate.schema.parsing import is_text
 from noisegate.sources.frames import read_table
-from noisegate.sources.headers import check_first_line, check_unique_names
+from noisegate.sources.headers import (
+    VALUE_PATTERN,
+    check_first_line,
+    check_unique_names,
+    record_values,
+)
 from noisegate.sources.tables.memory import to_arrow
-from noisegate.sources.tables.tables import open_origins
+from noisegate.sources.tables.tables import Origin, open_origins
 
 # Words that usually stand for a missing value do so in a column of numbers or dates.
 _MISSING_WORDS: frozenset[str] = frozenset(vocabulary("missing_words"))
 # Other words do if they are so few, beside so many different numbers or dates.
 _MAX_OTHER_WORDS = 2
 _MIN_VALUES_BESIDE_WORDS = 10
+
+# Values by which a first line looks like a record, in a message.
+_MAX_VALUES_SHOWN = 3
+# It does if so many of its fields look like values of their columns.
+_MIN_RECORD_VALUES = 1 / 3
 
 # More records are thinned out before rules are looked for.
 _MAX_RULE_RECORDS = 200_000
@@ -75,11 +94,13 @@ class Draft:
             its `ignore`.
         entries: The columns with the reasons, in the order of the file.
         rules: The constraints with their reasons, and what else holds in all records.
+        record_remarks: On rows that look like no records, such as totals.
     """
 
     schema: Schema
     entries: tuple[DraftedColumn, ...]
     rules: Rules
+    record_remarks: tuple[str, ...] = ()
 
     @property
     def ignored(self) -> dict[str, str]:
@@ -110,14 +131,14 @@ class Draft:
             constraint_reasons=self.rules.reasons,
             relations=form.get("relations", ()),
             relation_reasons=[drafted.reason for drafted in self.rules.relations],
-            remarks=self.rules.remarks,
+            remarks=(*self.record_remarks, *self.rules.remarks),
             table_path=table_path,
         )
 
 
 @dataclass(frozen=True)
-class _PublicTable:
-    """The columns of a public table.
+class PublicTable:
+    """The columns of a public table, as they are read.
 
     Attributes:
         name: What messages call the table.
@@ -143,7 +164,8 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
     Returns:
         The schema, with its reasons; identifiers, free text and other columns that no
-        model should see stand under `ignore`.
+        model should see stand under `ignore`, and a `UserWarning` says why. Another one
+        says which rows look like no records.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
@@ -162,7 +184,11 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
           age  integer, 10 to 70
           job  categorical, 2 levels
     """
-    return draft(public, label=label).schema
+    drafted = draft(public, label=label)
+    for warning in (drafted.schema.omissions, *drafted.record_remarks):
+        if warning is not None:
+            warnings.warn(warning, UserWarning, stacklevel=2)
+    return drafted.schema
 
 
 def draft(
@@ -191,7 +217,7 @@ def draft(
         SchemaError: if no column can be used, or `label` is no column, or none that can
             be predicted.
     """
-    records = _read_public(public)
+    records = read_public(public)
     table = records.table
     if not table.num_rows and table.column_names:
         raise DataError(f"{records.name}: there are no records to draft a schema from")
@@ -205,6 +231,7 @@ def draft(
     names = [name for name in table.column_names if name not in keys]
     cells = {name: table[name].combine_chunks() for name in names}
     missing_values = _missing_values(cells, label)
+    record_remarks = remarks_on_records(cells)
     entries = (
         *_draft_columns(public, table, cells, missing_values, label),
         *(
@@ -219,12 +246,17 @@ def draft(
         schema,
         relations=tuple(drafted.relation for drafted in rules.relations),
         constraints=rules.constraints,
-        reasons=_reasons(entries, rules),
+        reasons=_reasons(entries, rules, record_remarks),
     )
-    return Draft(schema=schema.usable(), entries=entries, rules=rules)
+    return Draft(
+        schema=schema.usable(),
+        entries=entries,
+        rules=rules,
+        record_remarks=record_remarks,
+    )
 
 
-def _read_public(public: Any) -> _PublicTable:
+def read_public(public: Any) -> PublicTable:
     """Reads a public table, without the columns that Arrow cannot hold.
 
     Args:
@@ -240,10 +272,15 @@ def _read_public(public: Any) -> _PublicTable:
         for origin in origins:
             columns = [column for column, _ in origin.columns()]
             check_first_line(columns, origin.name)
+            _check_repeated_values(columns, origin)
             check_unique_names(columns, origin.name)
-        return _PublicTable(name, read_table(public), {})
+        table = read_table(public)
+        if not origins[0].has_types:
+            _check_header(table, name)
+        return PublicTable(name, table, {})
     except DataError:
-        if isinstance(public, str | Path):
+        has_columns = isinstance(public, Mapping) or hasattr(public, "columns")
+        if isinstance(public, str | Path) or not has_columns:
             raise
         cells_by_name = {
             column: public[column] for column in getattr(public, "columns", public)
@@ -264,7 +301,65 @@ def _read_public(public: Any) -> _PublicTable:
         for column, cells in cells_by_name.items()
         if str(column) not in unreadable_types
     }
-    return _PublicTable(name, read_table(readable_cells), unreadable_types)
+    return PublicTable(name, read_table(readable_cells), unreadable_types)
+
+
+def _check_repeated_values(columns: Sequence[str], origin: Origin) -> None:
+    """Refuses a first line in which a value stands twice, as in a record.
+
+    Raises:
+        DataError: for a text file with such a line.
+    """
+    repeated = [name for name, count in Counter(columns).items() if count > 1]
+    if not origin.has_types and any(map(VALUE_PATTERN.fullmatch, repeated)):
+        raise _record_as_header_error(origin.name, repeated)
+
+
+def _check_header(table: pa.Table, name: str) -> None:
+    """Refuses a text file whose first line looks like one of its records.
+
+    Args:
+        table: What was read, with the fields of the first line as names of columns.
+        name: What messages call the file.
+
+    Raises:
+        DataError: if it does, or if lines below repeat the names of the columns.
+    """
+    is_repeated_header = np.ones(table.num_rows, dtype=np.bool_)
+    for column in table.column_names:
+        trimmed = pc.utf8_trim(table[column].cast(pa.string()), TEXT_PADDING)
+        is_name = pc.equal(trimmed, column).fill_null(False)
+        is_repeated_header &= is_name.to_numpy()
+        if not is_repeated_header.any():
+            break
+    records = table.filter(pa.array(~is_repeated_header)).slice(0, _MAX_RULE_RECORDS)
+    cells_by_name = {
+        column: records[column].combine_chunks() for column in records.column_names
+    }
+    values = record_values(cells_by_name)
+    # A single word may be a name and a value, as "ja" is of a column of ja and nein.
+    is_clear = len(values) > 1 or any(re.search("[0-9]", value) for value in values)
+    if is_clear and len(values) >= _MIN_RECORD_VALUES * table.num_columns:
+        raise _record_as_header_error(name, values)
+    # Where columns hold their names alone, these are marks of what was chosen.
+    are_marks = all(
+        set(pc.unique(cells).to_pylist()) <= {column, "", None}
+        for column, cells in cells_by_name.items()
+    )
+    if is_repeated_header.any() and not are_marks:
+        raise DataError(
+            f"{name}: record {int(np.argmax(is_repeated_header)) + 1} repeats the names "
+            f"of the columns, as {int(is_repeated_header.sum()):,} do; remove such lines"
+        )
+
+
+def _record_as_header_error(name: str, values: Sequence[str]) -> DataError:
+    """Returns the error of a text file without a header; its first line is public."""
+    return DataError(
+        f"{name}: the first line looks like a record, by "
+        f"{', '.join(map(repr, values[:_MAX_VALUES_SHOWN]))}; write the names of the "
+        "columns into the first line"
+    )
 
 
 def _check_label(entries: Sequence[DraftedColumn], label: str | None) -> None:
@@ -303,7 +398,8 @@ def _missing_values(
 ) -> tuple[str, ...]:
     """Returns the texts that are read as missing, in all columns of a table.
 
-    A label is never missing, so that its words count for nothing.
+    A label is never missing, so that its words count for nothing. "NA" is none among
+    codes of countries, if it stands in no other column.
     """
     words = {
         word
@@ -311,7 +407,23 @@ def _missing_values(
         if name != label
         for word in _words_for_missing(name, cells)
     }
-    return (*DEFAULT_MISSING_VALUES, *sorted(words))
+    namibian_columns = [
+        name for name, column_cells in cells_by_name.items() if holds_na(column_cells)
+    ]
+    markers: tuple[str, ...] = DEFAULT_MISSING_VALUES
+    if namibian_columns and not any(
+        _holds_text(column_cells, NA)
+        for name, column_cells in cells_by_name.items()
+        if name not in namibian_columns
+    ):
+        markers = tuple(marker for marker in markers if marker != NA)
+    return (*markers, *sorted(words))
+
+
+def _holds_text(cells: pa.Array, text: str) -> bool:
+    """Returns whether one of the cells is a text, but for blanks around it."""
+    stripped, _ = strip_cells(cells, pa.array([], pa.string()))
+    return is_text(stripped.type) and pc.index(stripped, text).as_py() >= 0
 
 
 def _words_for_missing(name: str, cells: pa.Array) -> list[str]:
@@ -420,6 +532,8 @@ def _draft_column(
     if categories is not None:
         may_be_identifier = not is_label and not categories.is_ordered
         if may_be_identifier:
+            entry = draft_repeated_identifier(name, present_cells)
+        if may_be_identifier and entry is None:
             entry = draft_identifier(name, present_cells)
         if entry is None:
             entry = draft_categories(name, categories, missing_markers, missing=missing)
@@ -430,7 +544,12 @@ def _draft_column(
     entry = with_stored_form(entry, present_cells, declared_type)
 
     # Words that this sample alone shows to be marks of missing values.
-    own_words = missing_values[len(DEFAULT_MISSING_VALUES) :]
+    own_words = [word for word in missing_values if word not in DEFAULT_MISSING_VALUES]
+    if holds_na(cells):
+        entry = replace(
+            entry,
+            comments=(*entry.comments, na_comment(is_level=NA not in missing_values)),
+        )
     if not is_text(stripped.type):
         return entry
     words_here = [word for word in own_words if pc.index(stripped, word).as_py() >= 0]
@@ -464,9 +583,15 @@ def _draft_by_values(
         )
     entry = draft_boolean(name, values, missing=missing)
     if entry is None and not is_label:
+        entry = draft_repeated_identifier(name, cells)
+    if entry is None and not is_label:
         entry = draft_formatted(name, cells, missing=missing)
     if entry is None and not is_label:
-        entry = draft_identifier(name, cells)
+        entry = (
+            draft_mixture(name, cells, missing=missing)
+            or draft_long_code(name, cells)
+            or draft_identifier(name, cells)
+        )
     return (
         entry
         or draft_number(name, cells, missing=missing, is_label=is_label)
@@ -501,7 +626,9 @@ def _rules(table: pa.Table, schema: Schema, *, with_relations: bool) -> Rules:
     return find_rules(records, schema, with_relations=with_relations)
 
 
-def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
+def _reasons(
+    entries: Sequence[DraftedColumn], rules: Rules, record_remarks: Sequence[str]
+) -> dict[str, str]:
     """Returns the reasons of a draft, by column or constraint; remarks have none."""
     reasons = {
         entry.name: "; ".join(entry.comments).removeprefix(f"{entry.name}: ")
@@ -511,6 +638,6 @@ def _reasons(entries: Sequence[DraftedColumn], rules: Rules) -> dict[str, str]:
         reasons[str(drafted.relation)] = drafted.reason
     for constraint, reason in zip(rules.constraints, rules.reasons, strict=True):
         reasons[str(constraint)] = reason
-    for remark in rules.remarks:
+    for remark in (*record_remarks, *rules.remarks):
         reasons[remark] = ""
     return reasons

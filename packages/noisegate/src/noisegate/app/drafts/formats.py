@@ -19,7 +19,7 @@ from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
 from noisegate.app.drafts.numbers import draft_number
 from noisegate.app.drafts.times import draft_time
 from noisegate.schema import Continuous, Date, Datetime
-from noisegate.schema.formats import iso_text
+from noisegate.schema.formats import MINUS_SIGN, iso_text
 from noisegate.schema.parsing import (
     is_text,
     parse_floats,
@@ -54,12 +54,21 @@ _MIN_MANY_DATES = 50
 _CURRENCY = (
     r"(?:[$€£¥₹₽₩%‰]|kr\.?|Fr\.|zł|R\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|INR|PLN)"
 )
-# Groups: what stands before the digits, the digits with their marks, what stands after.
+UNIT_PATTERN: str = rf"(?:\s(?:{vocabulary('units')})|(?:{vocabulary('long_units')}))"
+"""A unit of measurement behind a number, one of a letter behind a blank: 5m may be a
+code."""
+
+# Groups: what stands before the digits, the digits with their marks, the exponent, what
+# stands after.
 _AMOUNT = re.compile(
     rf"\(?[-+]?((?:{_CURRENCY}\s?)?)"
-    r"([0-9](?:[0-9.,'’\s]*[0-9])?)"
-    rf"((?:\s?{_CURRENCY})?)\)?"
+    r"([0-9](?:[0-9.,'’\s]*[0-9])?)((?:[eE][-+]?[0-9]{1,3})?)"
+    rf"((?:\s?{_CURRENCY}|{UNIT_PATTERN})?)\)?"
 )
+# Fewer different numbers with units are rather levels, as doses are.
+_MIN_MEASUREMENTS = 10
+# A format writes no more decimals than this, even of 1,5e-300.
+_MAX_DECIMALS = 12
 # Marks between thousands, and before decimals, the likelier pairs first.
 _MARK_PAIRS = (
     (",", "."),
@@ -185,6 +194,12 @@ def _as_texts(cells: pa.Array) -> pa.Array | None:
     return pc.replace_substring_regex(cells.cast(pa.string()), r"^([0-9]+)\.0$", r"\1")
 
 
+def clock_columns(name: str) -> Iterator[ClockColumn]:
+    """Yields a column for each format of days and times with separators."""
+    for text_format in _CLOCK_FORMATS:
+        yield _clock_column(name, text_format)
+
+
 def _clock_columns(
     name: str, distinct_texts: pa.Array, formats: Iterable[str]
 ) -> Iterator[ClockColumn]:
@@ -284,20 +299,24 @@ def _amount_column(name: str, distinct_texts: pa.Array) -> Continuous | None:
         decimal mark: "$#,##0.00" for "$1,200.50" and "$99". None if there is no such
         format.
     """
-    texts = distinct_texts.to_pylist()
+    texts = [text.replace(MINUS_SIGN, "-") for text in distinct_texts.to_pylist()]
     matches = [match for match in map(_AMOUNT.fullmatch, texts) if match is not None]
     if len(matches) < len(texts):
         return None
     before = max((match[1] for match in matches), key=len)
-    after = max((match[3] for match in matches), key=len)
+    after = max((match[4] for match in matches), key=len)
+    has_unit = re.fullmatch(UNIT_PATTERN, after) is not None
+    if has_unit and len(texts) < _MIN_MEASUREMENTS:
+        return None
     has_brackets = any(text.startswith("(") for text in texts)
-    # What every text says but for zeros that the format may add behind it.
-    stems = [text.removesuffix(")").removesuffix(after) for text in texts]
+    stems = [
+        _stem(match, text, after) for match, text in zip(matches, texts, strict=True)
+    ]
 
     for thousands_mark, decimal_mark in _MARK_PAIRS:
-        if thousands_mark and not any(thousands_mark in text for text in texts):
+        if thousands_mark and not any(thousands_mark in match[2] for match in matches):
             continue
-        decimals = max(len(match[2].partition(decimal_mark)[2]) for match in matches)
+        decimals = max(_decimal_count(match, decimal_mark) for match in matches)
         digits = f"#{thousands_mark}##0" if thousands_mark else "0"
         if decimals:
             digits += decimal_mark + "0" * decimals
@@ -312,3 +331,28 @@ def _amount_column(name: str, distinct_texts: pa.Array) -> Continuous | None:
         if all(map(str.startswith, written, stems)):
             return column
     return None
+
+
+def _stem(match: re.Match[str], text: str, suffix: str) -> str:
+    """Returns what an amount says but for zeros that a format may add behind it.
+
+    Args:
+        match: Of the amount with `_AMOUNT`.
+        text: The amount.
+        suffix: What the format writes behind numbers.
+    """
+    has_exponent = bool(match[3])
+    if has_exponent:
+        return ""  # it is written without
+    stem = text.removesuffix(")").removesuffix(suffix)
+    is_zero = not re.search("[1-9]", stem)
+    return stem.removeprefix("-") if is_zero else stem
+
+
+def _decimal_count(match: re.Match[str], decimal_mark: str) -> int:
+    """Returns how many decimals an amount has once it is written without exponent."""
+    _, digits, exponent, _ = match.groups()
+    decimals = len(digits.partition(decimal_mark)[2])
+    if exponent:
+        decimals -= int(exponent[1:])
+    return min(max(decimals, 0), _MAX_DECIMALS)

@@ -200,6 +200,8 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
     _warn_about_copies(f"{public}", declared="that file")
 
     _list_reasons(drafted.ignored)
+    for remark in drafted.record_remarks:
+        warn(remark)
     column_count = len(drafted.schema.columns)
     relations = [str(one.relation) for one in drafted.rules.relations]
     constraints = drafted.rules.constraints
@@ -215,7 +217,7 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
         "ignored": drafted.ignored,
         "relations": relations,
         "constraints": [str(constraint) for constraint in constraints],
-        "remarks": list(drafted.rules.remarks),
+        "remarks": [*drafted.record_remarks, *drafted.rules.remarks],
     }
 
 
@@ -255,6 +257,9 @@ def _init_from_linked_files(
     for remark in remarks:
         say(f"- {remark}.")
     _list_reasons(drafted.ignored)
+    for table, table_draft in drafted.drafts.items():
+        for remark in table_draft.record_remarks:
+            warn(f"{table}: {remark}")
     tables = drafted.schema.tables
     column_count = sum(len(table.schema.columns) for table in tables)
     say(
@@ -337,10 +342,15 @@ def _init_from_names(file: Path, label: str | None, out: Path) -> dict[str, Any]
     """
     from noisegate.gate.discovery.partial import KINDS
     from noisegate.gate.discovery.raw import columns_file
+    from noisegate.schema.layout import list_names
 
     text, names = columns_file(file, label=label)
     _write(out, text)
-    say(f"Wrote {out}: the names of {len(names)} columns, which are taken as public.")
+    say(
+        f"Wrote {out}: the names of {len(names)} columns, which are taken as public: "
+        f"{list_names(names, _MAX_OPEN_SHOWN)}. If these are a record, and no header, "
+        f"delete {out}."
+    )
     say(
         f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels "
         "if known."

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.app.drafts.draft import Draft, draft
+from noisegate.app.drafts.draft import Draft, draft, read_public
 from noisegate.app.drafts.drafted import comment_lines, vocabulary
 from noisegate.app.drafts.links import (
     DraftedLink,
@@ -41,7 +41,6 @@ from noisegate.schema.linked.table_schema import (
     ticks_per_unit,
 )
 from noisegate.sources.families import Families
-from noisegate.sources.frames import read_table
 from noisegate.sources.linked import LinkedSource
 
 # A column that is the same in all children of each parent is remarked where so many
@@ -166,7 +165,7 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
         >>> drafted.links["visits"].parent, drafted.schema.table("visits").parent_key
         ('patients', 'id')
     """
-    tables = {name: read_table(path) for name, path in paths.items()}
+    tables = {name: read_public(path).table for name, path in paths.items()}
     links = find_links(tables)
     root = next(name for name in tables if name not in links)
     drafts = {}

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.app.drafts.drafted import vocabulary
-from noisegate.app.drafts.texts import is_called_identifier, share_among
+from noisegate.app.drafts.identifiers import is_called_identifier, share_among
 from noisegate.errors import SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.columns import Problem
@@ -59,6 +59,17 @@ class DraftedLink:
     parent_key: Key
     found_fraction: float
     reason: str
+
+    @property
+    def has_equal_names(self) -> bool:
+        """Whether the child names parents in a column that is called like their key."""
+        return self.parent_key == self.key
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether neither the key nor the parent's table is called like the column."""
+        names_table = _singular(self.parent) in str(self.parent_key)
+        return not self.has_equal_names and not names_table
 
 
 @dataclass(frozen=True)
@@ -206,7 +217,34 @@ def _possible_links(
         if candidates:
             # Of equally good links, the one whose columns stand first in the files.
             possible[child][parent] = max(candidates, key=_link_quality)
-    return possible
+    return _without_refuted_guesses(possible)
+
+
+def _without_refuted_guesses(possible: _PossibleLinks) -> _PossibleLinks:
+    """Returns the links without guesses that links by equal names speak against.
+
+    Small numbers are among the keys of any table that counts its records. Example:
+    measurements name persons by `person_id`. Then the numbers of genders of persons
+    name no measurements, although they are among their numbers; and `person_id` does
+    not name drug exposures by `drug_exposure_id`.
+    """
+
+    def is_refuted(child: str, link: DraftedLink) -> bool:
+        names_other_parent = any(
+            other.has_equal_names for other in possible[child].values()
+        )
+        reverse = possible[link.parent].get(child)
+        is_parent_itself = reverse is not None and reverse.has_equal_names
+        return link.is_guess and (names_other_parent or is_parent_itself)
+
+    return {
+        child: {
+            parent: link
+            for parent, link in links.items()
+            if not is_refuted(child, link)
+        }
+        for child, links in possible.items()
+    }
 
 
 def _link_quality(link: DraftedLink) -> tuple[bool, float]:
@@ -215,7 +253,7 @@ def _link_quality(link: DraftedLink) -> tuple[bool, float]:
     A column `id` of which 95 % are found goes before a column `code` of which all are:
     small integers are among the keys of any table by chance.
     """
-    return link.parent_key == link.key, link.found_fraction
+    return link.has_equal_names, link.found_fraction
 
 
 def _may_refer(
@@ -261,6 +299,9 @@ def _find_link(
         SchemaError: if they would be linked but for zeros in front. Without a link the
             user would be told that tables are not connected, and not why.
     """
+    # Codes of a vocabulary, as gender_concept_id, make no family with other records.
+    if re.search(vocabulary("concepts"), reference.written.lower()):
+        return None
     has_same_name = reference.key == identifier.key
     if not has_same_name and not _may_be_called_so(reference, identifier):
         return None
@@ -384,11 +425,7 @@ def _check_single_parent(child: str, nearest_links: Sequence[DraftedLink]) -> No
     Raises:
         SchemaError: if there are two.
     """
-    clear_links = [
-        link
-        for link in nearest_links
-        if link.parent_key == link.key or _singular(link.parent) in str(link.parent_key)
-    ]
+    clear_links = [link for link in nearest_links if not link.is_guess]
     if len(clear_links) > 1:
         parents = ", and of ".join(
             f"{link.parent}, by {written_key(link.parent_key)}"

@@ -3,7 +3,7 @@
 ::
 
     numbers ──► whole ──► few and far apart, or a label ──► categorical (codes)
-                  │                 0 and 1 ──────────────► categorical
+                  │                 0 and 1, or constant ─► categorical
                   │                 else ─────────────────► integer
                   ╰────► with decimals on a grid ─────────► decimal
                                     else ─────────────────► continuous
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
+from noisegate.app.drafts.identifiers import is_called_code
 from noisegate.app.drafts.regularities import (
     MAX_EXACT_UNITS,
     Numbers,
@@ -32,6 +34,7 @@ from noisegate.app.drafts.regularities import (
     find_grid,
     sentinel_mask,
 )
+from noisegate.app.drafts.texts import MAX_LEVELS
 from noisegate.schema import Categorical, Continuous, Decimal, Integer
 from noisegate.schema.bounds import rounded_bounds
 from noisegate.schema.kinds.stepped import MAX_STEPS
@@ -46,11 +49,20 @@ from noisegate.schema.parsing import (
 # A label with more distinct integers is a quantity.
 _MAX_LABEL_LEVELS = 20
 
-# Integers may be codes where they are so few, where so many records have each of them,
-# and where they lie so far apart: that many free places for each value, in the mean.
-_MAX_CODES = 20
+# Integers may be codes where so many records have each of them, and where they lie so
+# far apart: that many free places for each value, in the mean.
 _MIN_RECORDS_PER_CODE = 10
 _MIN_PLACES_PER_CODE = 10
+# More integers are codes if the column is called like one, as `municipality`. Else the
+# values themselves must show it: most are in some records each, since amounts have rare
+# values at their ends; half of the gaps are wide; and few are round, as prices are.
+_MAX_CODES_OF_ANY_NAME = 20
+_MIN_RECORDS_OF_MOST_CODES = 5
+_MIN_FREQUENT_CODES = 0.9
+_MAX_ROUND_CODES = 0.5
+
+# Decimals of a constant; the two numbers beside it are one unit of the last one away.
+_MAX_CONSTANT_DECIMALS = 9
 
 _MAX_INTEGER = 2**62  # differences of two of them fit into int64
 _MAX_REAL = 1e300  # and of two of these into float64
@@ -102,7 +114,10 @@ def draft_number(
             name, finite_numbers, missing=missing, may_have_step=all_finite
         )
     distinct = ValueCounts.of(integers)
-    if _are_codes(distinct):
+    if distinct.is_constant and distinct.values[0] not in (0, 1):
+        return _draft_constant_integer(name, int(distinct.values[0]), missing=missing)
+    are_codes = _are_codes(name, distinct)
+    if are_codes and len(distinct.values) <= MAX_LEVELS:
         return _draft_codes(name, distinct, missing=missing)
     if float(np.ptp(finite_numbers)) > MAX_STEPS // 4:
         return _draft_real(name, finite_numbers, missing=missing, may_have_step=True)
@@ -113,7 +128,8 @@ def draft_number(
         column = Categorical(name=name, levels=levels, missing=missing)
         return DraftedColumn.from_column(column)
     dtype_range = _integer_range(cells.type)
-    return _draft_integer(name, distinct, dtype_range, missing=missing)
+    entry = _draft_integer(name, distinct, dtype_range, missing=missing)
+    return _with_remark_on_codes(entry, distinct) if are_codes else entry
 
 
 def parsed_numbers(parse: Parser, cells: pa.Array) -> npt.NDArray[Any] | None:
@@ -149,17 +165,54 @@ def _integer_range(dtype: pa.DataType) -> tuple[int, int]:
     return int(limits.min), int(limits.max)
 
 
-def _are_codes(distinct: ValueCounts) -> bool:
-    """Returns whether a few integers stand as far apart as codes do."""
+def _draft_constant_integer(name: str, value: int, *, missing: bool) -> DraftedColumn:
+    """Drafts a column whose records all have one integer, as its only level."""
+    column = Categorical(name=name, levels=(value,), missing=missing)
+    reason = (
+        f"levels: the sample shows {value} alone; are there other numbers? Then add "
+        'them, or write kind = "integer" with lower and upper'
+    )
+    return DraftedColumn.from_column(column, [reason])
+
+
+def _are_codes(name: str, distinct: ValueCounts) -> bool:
+    """Returns whether integers stand as far apart as codes do, and are no amounts.
+
+    Args:
+        name: Name of the column, which may be that of a code.
+        distinct: Its values in the sample.
+    """
     values = distinct.values
-    regular_values = values[~sentinel_mask(distinct)].astype(np.float64)
-    are_few = 2 < len(regular_values) <= _MAX_CODES
+    regular = distinct.where(~sentinel_mask(distinct))
+    regular_values = regular.values.astype(np.float64)
     are_frequent = distinct.record_count >= _MIN_RECORDS_PER_CODE * len(values)
-    if not are_few or not are_frequent:
+    if len(regular_values) <= 2 or not are_frequent:
         return False
-    width = np.ptp(regular_values)
     step = np.gcd.reduce(np.diff(values))
-    return bool(width >= _MIN_PLACES_PER_CODE * len(regular_values) * step)
+    width = np.ptp(regular_values)
+    if width < _MIN_PLACES_PER_CODE * len(regular_values) * step:
+        return False
+    if len(regular_values) <= _MAX_CODES_OF_ANY_NAME or is_called_code(name):
+        return True
+
+    is_common = regular.counts >= _MIN_RECORDS_OF_MOST_CODES
+    gaps = np.diff(regular_values)
+    is_round = regular_values % (10 * step) == 0
+    return bool(
+        is_common.mean() >= _MIN_FREQUENT_CODES
+        and np.median(gaps) >= _MIN_PLACES_PER_CODE * step
+        and is_round.mean() <= _MAX_ROUND_CODES
+    )
+
+
+def _with_remark_on_codes(entry: DraftedColumn, distinct: ValueCounts) -> DraftedColumn:
+    """Adds to an integer column that it may hold codes, too many to be listed."""
+    remark = (
+        f"{len(distinct.values):,} different whole numbers, far apart, as codes are; "
+        "is it a code? Then most numbers within the bounds are none: describe a part "
+        "of it, such as its first digits, in a column of text, and ignore this one"
+    )
+    return replace(entry, comments=(*entry.comments, remark))
 
 
 def _draft_codes(name: str, distinct: ValueCounts, *, missing: bool) -> DraftedColumn:
@@ -267,6 +320,9 @@ def _draft_real(
     """
     # Adding 0.0 turns -0.0 into 0.0.
     distinct = ValueCounts.of(numbers + 0.0)
+    is_exact = float(np.abs(distinct.values).max()) <= MAX_EXACT_UNITS
+    if may_have_step and is_exact and distinct.is_constant:
+        return _draft_constant_real(name, float(distinct.values[0]), missing=missing)
     is_sentinel = sentinel_mask(distinct)
     regular = distinct.where(~is_sentinel)
     lower, upper = _real_bounds(name, regular.values)
@@ -300,6 +356,27 @@ def _draft_real(
     step_reason = _step_reason(regular, f"{step:g}")
     reasons = [step_reason, *(atom.reason for atom in atoms)]
     return DraftedColumn.from_column(decimal, reasons)
+
+
+def _draft_constant_real(name: str, value: float, *, missing: bool) -> DraftedColumn:
+    """Drafts a column whose records all have one real number, between two others."""
+    text = f"{value:.{_MAX_CONSTANT_DECIMALS}f}"
+    decimals = len(text.rstrip("0").partition(".")[2])
+    unit = 10.0**-decimals
+    if float(text) != value:
+        unit = abs(value) / 2
+    continuous = Continuous(
+        name=name,
+        lower=float(f"{value - unit:.12g}"),
+        upper=float(f"{value + unit:.12g}"),
+        missing=missing,
+        atoms=(value,),
+    )
+    reason = (
+        f"atoms: the sample shows {value:g} alone; widen the bounds if other numbers "
+        "can be"
+    )
+    return DraftedColumn.from_column(continuous, [reason])
 
 
 def _real_bounds(name: str, values: Numbers) -> tuple[float, float]:

@@ -40,6 +40,9 @@ _MAX_DECIMALS = 12
 MAX_EXACT_UNITS = 2**48
 """Up to which float64 also tells bounds apart that were rounded outwards."""
 
+# As many records with one value alone show a constant.
+_MIN_CONSTANT_RECORDS = 10
+
 # A sentinel has as many records, since a far value of few is an outlier; and it is
 # alone or one of few. An atom has as many records too.
 _MIN_SENTINEL_RECORDS = 10
@@ -93,6 +96,11 @@ class ValueCounts:
     def record_count(self) -> int:
         """How many records there are."""
         return int(self.counts.sum())
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether many records have one value, and none another one."""
+        return len(self.values) == 1 and self.record_count >= _MIN_CONSTANT_RECORDS
 
     def where(self, is_chosen: npt.NDArray[np.bool_]) -> ValueCounts:
         """Returns some of the values, by a mask, (values,)."""

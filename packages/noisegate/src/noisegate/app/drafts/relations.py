@@ -14,7 +14,7 @@ nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 from typing import Any
@@ -32,7 +32,6 @@ from noisegate.errors import SchemaError
 from noisegate.records import Rows
 from noisegate.schema import Column, Comparison, Schema
 from noisegate.schema.bounds import rounded_bounds
-from noisegate.schema.constraints import Constraint
 from noisegate.schema.relations.coordinates import Coordinates
 from noisegate.schema.relations.expression import Expression, quoted
 from noisegate.schema.relations.formula import Formula, Lookup
@@ -535,10 +534,10 @@ def is_computed(name: str, relations: Sequence[Relation]) -> bool:
     return any(name in relation.computed for relation in relations)
 
 
-def is_implied(constraint: Constraint, relations: Sequence[Relation]) -> bool:
-    """Returns whether relations that are proposed make a constraint superfluous.
+def is_related(names: Iterable[str], relations: Sequence[Relation]) -> bool:
+    """Returns whether one relation names all of some columns.
 
-    That is so if one relation names all columns of the constraint.
+    A constraint on them is then superfluous, and so is a remark.
     """
-    names = set(constraint.names)
-    return any(names <= set(relation.names) for relation in relations)
+    related_names = set(names)
+    return any(related_names <= set(relation.names) for relation in relations)

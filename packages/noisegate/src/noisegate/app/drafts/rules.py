@@ -9,15 +9,18 @@ reader of the draft decides.
   truth value, missing or stated, and of numbers the smallest value against all others
   ("pregnancies" are 0 where sex is Male).
 
-Columns that follow from others are only remarked: see `dependencies`.
+Columns that follow from others are only remarked: see `dependencies`. So is what is
+missing together: no constraint is proposed on it, since records that break one are
+drawn again, which shifts how often values are missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,7 @@ from noisegate.app.drafts.dependencies import (
     Sum,
     contingency_table,
     derivation_remarks,
+    find_equalities,
     find_sums,
     tie_remarks,
 )
@@ -37,7 +41,7 @@ from noisegate.app.drafts.relations import (
     DraftedRelation,
     find_relations,
     is_computed,
-    is_implied,
+    is_related,
 )
 from noisegate.records import Rows
 from noisegate.schema import (
@@ -49,6 +53,7 @@ from noisegate.schema import (
 )
 from noisegate.schema.constraints import decoded_numbers
 from noisegate.schema.layout import is_outer_atom, numbers_of_ranks, ranks_of
+from noisegate.schema.relations.relation import Relation
 
 # Constraints are proposed while this fraction of records keeps to all of them, were
 # their columns independent. It is estimated from so many records.
@@ -64,6 +69,11 @@ _MAX_CONSTRAINTS = 32
 # that never occur: these are of another kind than an exception or two.
 _MAX_LEVELS = 20
 _MAX_IMPOSSIBLE = 3
+# That a number is stated for some levels alone may take more, each of one kind.
+_MAX_IMPOSSIBLE_STATED = 8
+
+# Columns are missing together in as many records, at least.
+_MIN_MISSING_TOGETHER = 10
 
 # The smallest value is a region of its own if this fraction of records has it.
 _MIN_SMALLEST_FRACTION = 0.02
@@ -112,11 +122,30 @@ class _Regions:
         name: Name of the column.
         codes: Index of the region of each record, (records,).
         values: Each region as `Impossible` writes it, such as "1.." for 1 and above.
+        is_numeric: Whether the column holds numbers, dates or the like.
+        can_be_missing: Whether the last region is that of missing values.
     """
 
     name: str
     codes: npt.NDArray[np.int64]
     values: tuple[Any, ...]
+    is_numeric: bool
+    can_be_missing: bool
+
+    @cached_property
+    def is_missing(self) -> npt.NDArray[np.bool_]:
+        """Which records lack a value, (records,)."""
+        last_code = len(self.values) - 1
+        return np.asarray((self.codes == last_code) & self.can_be_missing)
+
+    @property
+    def stated_or_missing(self) -> _Regions:
+        """A column of numbers, divided into those that are stated and missing ones."""
+        return replace(
+            self,
+            codes=self.is_missing.astype(np.int64),
+            values=("..", self.values[-1]),
+        )
 
 
 def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -> Rules:
@@ -142,9 +171,9 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
     }
     sums = find_sums(amounts)
 
+    equalities = find_equalities(amounts)
+
     candidates = _comparisons(numbers, scales)
-    for first, second in combinations(_columns_in_regions(records, schema), 2):
-        candidates.extend(_impossible_combinations(first, second))
     relations: list[DraftedRelation] = []
     if with_relations:
         comparisons = [
@@ -154,10 +183,19 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
         ]
         relations = find_relations(records, schema, comparisons, sums)
     related = [drafted.relation for drafted in relations]
+    stated_remarks: list[str] = []
+    columns_in_regions = list(_columns_in_regions(records, schema))
+    for first, second in combinations(columns_in_regions, 2):
+        if is_related((first.name, second.name), related):
+            continue
+        combinations_of_pair = _impossible_combinations(first, second)
+        candidates.extend(combinations_of_pair)
+        if not combinations_of_pair:
+            stated_remarks.extend(_stated_remarks(first, second))
     candidates = [
         candidate
         for candidate in candidates
-        if not is_implied(candidate.constraint, related)
+        if not is_related(candidate.constraint.names, related)
     ]
     strongest_first = sorted(
         candidates, key=lambda candidate: -candidate.break_fraction
@@ -172,13 +210,20 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
         for column_sum in sums
         if not is_computed(column_sum.total, related)
     ]
+    remarks.extend(
+        equality.remark
+        for equality in equalities
+        if not is_related((equality.first, equality.second), related)
+    )
     explained = [{column_sum.total, *column_sum.parts} for column_sum in sums]
-    explained.extend(set(relation.names) for relation in related)
+    explained += [{equality.first, equality.second} for equality in equalities]
+    explained += [set(relation.names) for relation in related]
     remarks.extend(tie_remarks(numbers, explained))
-    constrained_pairs = {
-        frozenset(candidate.constraint.names) for candidate in candidates
-    } | {frozenset(relation.names) for relation in related}
-    remarks.extend(derivation_remarks(records, schema, constrained_pairs))
+    remarked_pairs = {frozenset(candidate.constraint.names) for candidate in candidates}
+    remarked_pairs |= {frozenset(names) for names in explained if len(names) == 2}
+    remarks.extend(derivation_remarks(records, schema, remarked_pairs))
+    remarks.extend(_missing_remarks(columns_in_regions, related))
+    remarks.extend(stated_remarks)
     remarks.extend(_constraint_remarks(candidates, proposed, acceptance))
     return Rules(
         constraints=tuple(candidate.constraint for candidate in proposed),
@@ -380,7 +425,11 @@ def _columns_in_regions(records: Rows, schema: Schema) -> Iterator[_Regions]:
         if column.size <= _MAX_LEVELS and not lacks_text:
             values = (*column.levels, missing_text)[: column.size]
             yield _Regions(
-                column.name, records.codes[:, index].astype(np.int64), values
+                name=column.name,
+                codes=records.codes[:, index].astype(np.int64),
+                values=values,
+                is_numeric=False,
+                can_be_missing=column.missing,
             )
     for index, number_column in enumerate(layout.numeric):
         numbers, is_missing = decoded_numbers(records, layout, index)
@@ -391,7 +440,11 @@ def _columns_in_regions(records: Rows, schema: Schema) -> Iterator[_Regions]:
             yield regions
         elif number_column.missing and missing_text is not None:
             yield _Regions(
-                number_column.name, is_missing.astype(np.int64), ("..", missing_text)
+                name=number_column.name,
+                codes=is_missing.astype(np.int64),
+                values=("..", missing_text),
+                is_numeric=True,
+                can_be_missing=True,
             )
 
 
@@ -435,7 +488,13 @@ def _smallest_and_others(
         missing_text,
     )
     codes = np.where(is_missing, 2, np.where(is_smallest, 0, 1))
-    return _Regions(column.name, codes, values[: 2 + column.missing])
+    return _Regions(
+        name=column.name,
+        codes=codes,
+        values=values[: 2 + column.missing],
+        is_numeric=True,
+        can_be_missing=column.missing,
+    )
 
 
 def _number_after(
@@ -471,17 +530,139 @@ def _impossible_combinations(first: _Regions, second: _Regions) -> list[_Candida
 
     Returns:
         The combinations that enough records would have, were the columns independent;
-        none if there are more than `_MAX_IMPOSSIBLE`.
+        none if there are more than `_MAX_IMPOSSIBLE`, or, where levels of one decide
+        whether the other is stated, `_MAX_IMPOSSIBLE_STATED`. Of two columns that are
+        missing together those without missing values.
+    """
+    candidates = _never_together(first, second)
+    if len(candidates) <= _MAX_IMPOSSIBLE:
+        return candidates
+    for levels, dependent in ((first, second), (second, first)):
+        if dependent.is_numeric and _levels_decide(levels, dependent):
+            candidates = _never_together(levels, dependent.stated_or_missing)
+            if len(candidates) <= _MAX_IMPOSSIBLE_STATED:
+                return candidates
+    return []
+
+
+def _levels_decide(levels: _Regions, dependent: _Regions) -> bool:
+    """Returns whether a column is stated for some levels of another one alone."""
+    if levels.is_numeric or not dependent.can_be_missing:
+        return False
+    codes_if_stated = np.unique(levels.codes[~dependent.is_missing])
+    codes_if_missing = np.unique(levels.codes[dependent.is_missing])
+    all_code_count = len(np.union1d(codes_if_stated, codes_if_missing))
+    return bool(0 < len(codes_if_stated) < all_code_count)
+
+
+def _are_missing_together(first: _Regions, second: _Regions) -> bool:
+    """Returns whether one of two columns is missing only where the other one is."""
+    if not first.is_missing.any() or not second.is_missing.any():
+        return False
+    first_alone = (first.is_missing & ~second.is_missing).any()
+    second_alone = (second.is_missing & ~first.is_missing).any()
+    return not (first_alone and second_alone)
+
+
+def _missing_remarks(
+    columns: Sequence[_Regions], relations: Sequence[Relation]
+) -> list[str]:
+    """Returns remarks on columns that are missing in the same records, or within.
+
+    Args:
+        columns: The columns.
+        relations: Those that are proposed, of which nothing is remarked.
+    """
+    columns_by_pattern: dict[bytes, list[_Regions]] = {}
+    for column in columns:
+        if column.is_missing.any():
+            pattern = np.packbits(column.is_missing).tobytes()
+            columns_by_pattern.setdefault(pattern, []).append(column)
+    groups = list(columns_by_pattern.values())
+    remarks = [
+        _missing_remark(group)
+        for group in groups
+        if _shows_missing(group)
+        and not is_related([column.name for column in group], relations)
+    ]
+    for inner, outer in permutations([group[0] for group in groups], 2):
+        missing_alone = outer.is_missing & ~inner.is_missing
+        inner_alone = inner.is_missing & ~outer.is_missing
+        # So many would lack the inner column alone, were the two independent.
+        expected_count = inner.is_missing.sum() * (~outer.is_missing).mean()
+        is_within = missing_alone.any() and not inner_alone.any()
+        are_related = is_related((inner.name, outer.name), relations)
+        is_clear = expected_count >= MIN_EXPECTED_EXCEPTIONS
+        if is_within and is_clear and not are_related:
+            remarks.append(
+                f"Not proposed: where {inner.name} is missing, {outer.name} is too."
+            )
+    return remarks[:_MAX_CONSTRAINTS]
+
+
+def _shows_missing(group: Sequence[_Regions]) -> bool:
+    """Returns whether columns are missing together, and not by chance."""
+    missing_count = group[0].is_missing.sum()
+    # So many would lack the first column alone, were the others independent of it.
+    expected_count = missing_count * (~group[0].is_missing).mean()
+    return len(group) > 1 and bool(expected_count >= _MIN_MISSING_TOGETHER)
+
+
+def _missing_remark(group: Sequence[_Regions]) -> str:
+    """Returns the remark on columns that are missing in the same records."""
+    names = ", ".join(column.name for column in group)
+    return (
+        f"{names}: missing together, in {int(group[0].is_missing.sum()):,} of "
+        f"{len(group[0].codes):,} records. No constraint is proposed on it: records "
+        "that break one are drawn again, which would shift how often values are "
+        "missing."
+    )
+
+
+def _stated_remarks(first: _Regions, second: _Regions) -> Iterator[str]:
+    """Yields what levels decide whether a column is stated, where none is proposed."""
+    for levels, dependent in ((first, second), (second, first)):
+        if not _levels_decide(levels, dependent) or _are_missing_together(
+            levels, dependent
+        ):
+            continue
+        counts = np.bincount(levels.codes, minlength=len(levels.values))
+        stated_counts = np.bincount(
+            levels.codes[~dependent.is_missing], minlength=len(levels.values)
+        )
+        stated_fraction = 1 - dependent.is_missing.mean()
+        never_stated_count = counts[stated_counts == 0].sum()
+        if never_stated_count * stated_fraction < MIN_EXPECTED_EXCEPTIONS:
+            continue
+        values = ", ".join(
+            str(levels.values[code]) for code in np.flatnonzero(stated_counts)
+        )
+        yield (
+            f"Not proposed: {dependent.name} is stated only where {levels.name} is "
+            f"{values}."
+        )
+
+
+def _never_together(first: _Regions, second: _Regions) -> list[_Candidate]:
+    """Finds the combinations of two columns' regions that never occur, however many.
+
+    Returns:
+        The combinations that enough records would have, were the columns independent.
+        Of two columns that are missing together those without missing values.
     """
     shape = (len(first.values), len(second.values))
     counts = contingency_table(first.codes, second.codes, shape=shape)
     record_count = int(counts.sum())
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / record_count
     never = np.argwhere((counts == 0) & (expected >= MIN_EXPECTED_EXCEPTIONS))
-    if len(never) > _MAX_IMPOSSIBLE:
-        return []
+    are_missing_together = _are_missing_together(first, second)
     candidates = []
     for row, column in never.tolist():
+        has_missing = (first.can_be_missing and row == shape[0] - 1) or (
+            second.can_be_missing and column == shape[1] - 1
+        )
+        if has_missing and are_missing_together:
+            continue
         values = {first.name: first.values[row], second.name: second.values[column]}
         expected_records = float(expected[row, column])
         reason = (

@@ -204,6 +204,9 @@ def with_stored_form(
     if getattr(column, "format", None) or getattr(column, "words", ()):
         return entry
 
+    comment = _mixed_spelling_comment(column.kind, cells)
+    if comment is not None:
+        entry = replace(entry, comments=(*entry.comments, comment))
     stored: dict[str, Any] = {}
     spelling = _spelling(column.kind, cells)
     if spelling is not None:
@@ -307,6 +310,31 @@ def _time_spelling(texts: pa.Array) -> str | None:
     if len(shapes) > 1 or not has_time or has_other_fraction:
         return None
     return spelling
+
+
+def _mixed_spelling_comment(kind: str, cells: pa.Array) -> str | None:
+    """Returns a comment on moments that are written in several ways; None for one.
+
+    Digits of a second, and offsets to either side of UTC, make no difference.
+
+    Args:
+        kind: Kind of the column.
+        cells: Its cells without missing ones, (records,).
+    """
+    if kind != "datetime" or not is_text(cells.type):
+        return None
+    shapes = pc.replace_substring_regex(cells, "[0-9]", "0")
+    shapes = pc.replace_substring_regex(shapes, r"\.0+", ".0")
+    shapes = pc.replace_substring_regex(shapes, "[+-](0{2}:?0{2})$", r"+\1")
+    distinct_shapes = shapes.unique()
+    if len(distinct_shapes) < 2:
+        return None
+    examples = [cells[pc.index(shapes, shape).as_py()] for shape in distinct_shapes]
+    shown_examples = " and ".join(repr(example.as_py()) for example in examples)
+    return (
+        f"spelling: written in {len(examples)} ways, as {shown_examples}; a copy writes "
+        "all in one"
+    )
 
 
 def widen_numbers(cells: pa.Array) -> pa.Array:

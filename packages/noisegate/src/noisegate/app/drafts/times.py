@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ from noisegate.schema import Date, Datetime
 from noisegate.schema.parsing import parse_dates, parse_timestamps
 
 _EPOCH = datetime(1970, 1, 1)
+_ONE_DAY = timedelta(days=1)
+_ONE_SECOND = timedelta(seconds=1)
 _MICROSECONDS = 10**6  # in a second
 
 # Seconds of the steps that are looked for, the largest first.
@@ -66,6 +69,9 @@ def _draft_date(
         missing: Whether a value may be missing.
     """
     distinct = ValueCounts.of(days)
+    if distinct.is_constant:
+        day = _date(distinct.values[0])
+        return _draft_constant(Date, name, day, _ONE_DAY, missing=missing)
     is_sentinel = sentinel_mask(distinct)
     regular_days = distinct.values[~is_sentinel]
     atoms = tuple(_date(day) for day in distinct.values[is_sentinel])
@@ -101,6 +107,10 @@ def _draft_datetime(
         missing: Whether a value may be missing.
     """
     first = _EPOCH + timedelta(microseconds=int(microseconds.min()))
+    is_in_seconds = first.microsecond == 0
+    if is_in_seconds and ValueCounts.of(microseconds).is_constant:
+        moment = first.replace(tzinfo=zone)
+        return _draft_constant(Datetime, name, moment, _ONE_SECOND, missing=missing)
     last = _EPOCH + timedelta(microseconds=int(microseconds.max()))
     lower = datetime(first.year, 1, 1, tzinfo=zone)
     end_of_year = datetime(last.year, 12, 31, 23, 59, 59, 999_999, tzinfo=zone)
@@ -114,6 +124,29 @@ def _draft_datetime(
     column = Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step)
     reason = (
         f"step: all {len(microseconds):,} moments are a whole number of {step} seconds"
+    )
+    return DraftedColumn.from_column(column, [reason])
+
+
+def _draft_constant(
+    kind: type[Date | Datetime], name: str, time: Any, unit: timedelta, *, missing: bool
+) -> DraftedColumn:
+    """Drafts a column whose records all have one time, between its two neighbours.
+
+    Args:
+        kind: Kind of the column.
+        name: Name of the column.
+        time: The date, or the timestamp in whole seconds.
+        unit: Distance to the neighbours.
+        missing: Whether a value may be missing.
+    """
+    step = 1 if kind is Datetime else None
+    column = kind(
+        name=name, lower=time - unit, upper=time + unit, missing=missing, step=step
+    )
+    reason = (
+        f"bounds: the sample shows {time.isoformat()} alone; widen them if other times "
+        "can be"
     )
     return DraftedColumn.from_column(column, [reason])
 

@@ -9,7 +9,6 @@ How to read it: `RawTable.describe_columns` says what is public of the columns,
 `RawTable.batches` reads them, and `columns_file` begins a file of public facts.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -39,9 +38,11 @@ from noisegate.schema.encode import read_cells, strip_cells
 from noisegate.schema.files import write_toml
 from noisegate.schema.parsing import describe_type, is_text, parse_integers
 from noisegate.sources.headers import (
+    VALUE_PATTERN,
     check_first_line,
     check_same_columns,
     check_unique_names,
+    record_values,
 )
 from noisegate.sources.tables.tables import Origin, call_with_location, open_origins
 
@@ -54,12 +55,6 @@ are missing."""
 _BATCH_ROWS = 32768
 # Columns that a message names at most; with more, nobody would type them all.
 _MAX_QUOTED_NAMES = 100
-# Texts that are values and no names of columns: numbers, times, addresses, and words
-# for a value.
-_VALUE_PATTERN = re.compile(
-    r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
-    re.IGNORECASE,
-)
 # The kind of column that is suggested for an Arrow type: that of the first test that
 # succeeds.
 _KINDS_BY_TYPE_TEST: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
@@ -143,8 +138,9 @@ class RawTable:
     def has_record_as_header(self) -> bool:
         """Returns whether the first line of a text file looks like one of its records.
 
-        It does if the name of a column is also a value in that column, in the first
-        batch of records. These records are read, but nothing else is told of them.
+        It does if the name of a column is also a value in that column, or a code like
+        those in it, in the first batch of records. These records are read, but nothing
+        else is told of them.
         """
         for origin in self._origins:
             if origin.has_types:
@@ -156,6 +152,8 @@ class RawTable:
                 is_name = pc.equal(pc.utf8_trim(cells, TEXT_PADDING), name)
                 if pc.any(is_name).as_py():
                     return True
+            if record_values(first_batch):
+                return True
         return False
 
     def describe_columns(
@@ -329,7 +327,7 @@ def columns_file(
     """
     table = RawTable(path)
     names = table.names
-    has_value_as_name = any(_VALUE_PATTERN.fullmatch(name) for name in names)
+    has_value_as_name = any(VALUE_PATTERN.fullmatch(name) for name in names)
     if not table.is_typed and (has_value_as_name or table.has_record_as_header()):
         raise DataError(
             f"{table.name}: the first line looks like a record, by a value that is not "
@@ -340,9 +338,15 @@ def columns_file(
         raise SchemaError(
             f"label {label!r} is not a column of {table.name}: {', '.join(names)}"
         )
+    if table.is_typed:
+        origin = "Their names are taken as public; no record was copied."
+    else:
+        origin = (
+            "Its first line was copied, as their names, which are taken as public:\n"
+            "# if these are names, no record was copied; if not, delete this file."
+        )
     head_comment = (
-        f"# The columns of {table.name}. Their names are taken as public; no record "
-        "was copied.\n"
+        f"# The columns of {table.name}. {origin}\n"
         f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
         "# What is publicly known of bounds (lower, upper) and levels saves budget, as "
         "in\n"

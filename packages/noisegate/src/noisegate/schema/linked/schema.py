@@ -215,6 +215,16 @@ class LinkedSchema(StoredSchema):
         return self
 
     @property
+    def omissions(self) -> str | None:
+        """Warning that drafts ignore columns, or None; see `Schema.omissions`."""
+        warnings = [
+            f"{table.name}: {table.schema.omissions}"
+            for table in self.tables
+            if table.schema.omissions is not None
+        ]
+        return " ".join(warnings) or None
+
+    @property
     def hardly_satisfiable(self) -> str | None:
         """Why sampling may fail, or None; see `Schema.hardly_satisfiable`."""
         for link in self.links:

@@ -1,0 +1,114 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.app.drafts.draft import draft
+
+RECORD_COUNT = 3000
+RANDOM = np.random.default_rng(7)
+AGES = RANDOM.integers(18, 90, RECORD_COUNT)
+
+
+def drafted_rules(**columns):
+    """Drafts a table; returns its constraints as text, and its remarks as one."""
+    rules = draft(pd.DataFrame({**columns, "age": AGES})).rules
+    return {str(constraint) for constraint in rules.constraints}, " ".join(
+        rules.remarks
+    )
+
+
+def in_some_records(fraction, values):
+    """Returns values that are missing in the other records."""
+    is_there = RANDOM.random(RECORD_COUNT) < fraction
+    return np.where(is_there, values, np.nan)
+
+
+LINES = RANDOM.negative_binomial(4, 0.26, RECORD_COUNT)
+LATE_FEES = np.where(
+    RANDOM.random(RECORD_COUNT) < 0.02, RANDOM.uniform(10, 50, RECORD_COUNT), 0
+).round(2)
+
+
+@pytest.mark.parametrize(("fraction", "shown"), [(0.02, r"9[78]\.\d%"), (0, "100%")])
+def test_equal_columns_are_remarked_once_and_are_no_sum(fraction, shown):
+    is_less = (RANDOM.random(RECORD_COUNT) < fraction) & (LINES > 0)
+    _, remarks = drafted_rules(
+        open_lines=LINES, satisfactory=LINES - is_less, late_fees=LATE_FEES
+    )
+    assert pd.Series(remarks).str.contains(
+        f"satisfactory equals open_lines in {shown} of the records", regex=True
+    )[0]
+    assert remarks.count("satisfactory") == 1 and "add it up" not in remarks
+    assert "nearly follows" not in remarks and "derive" not in remarks
+
+
+def test_a_rare_part_that_makes_the_sum_right_is_part_of_it():
+    # total = price in 98 % of the records, and price + late_fees in all.
+    price = RANDOM.gamma(2, 30, RECORD_COUNT).round(2)
+    _, remarks = drafted_rules(
+        price=price, late_fees=LATE_FEES, total=(price + LATE_FEES).round(2)
+    )
+    assert "total = price + late_fees in 100.0% of the records" in remarks
+
+
+def test_columns_of_mostly_one_value_are_not_equal():
+    flags = {f"fee{index}": np.roll(LATE_FEES, 500 * index) for index in range(3)}
+    _, remarks = drafted_rules(**flags)
+    assert "equals" not in remarks
+
+
+@pytest.mark.parametrize("level_count", [3, 4, 6])
+def test_a_number_that_one_level_decides_is_constrained(level_count):
+    levels = np.array(["employed", *"abcdefgh"[: level_count - 1]])
+    job = RANDOM.choice(levels, RECORD_COUNT)
+    wage = np.where(job == "employed", RANDOM.integers(900, 6000, RECORD_COUNT), np.nan)
+    constraints, _ = drafted_rules(employment=job, wage=wage)
+    assert constraints == {
+        "impossible: employment = employed, wage = ",
+        *(f"impossible: employment = {level}, wage = .." for level in levels[1:]),
+    }
+
+
+def test_of_many_levels_that_decide_a_remark_says_which():
+    levels = np.array(list("abcdefghijkl"))
+    job = RANDOM.choice(levels, RECORD_COUNT)
+    wage = np.where(job < "c", RANDOM.integers(900, 6000, RECORD_COUNT), np.nan)
+    constraints, remarks = drafted_rules(employment=job, wage=wage)
+    assert not constraints
+    assert "Not proposed: wage is stated only where employment is a, b." in remarks
+
+
+def test_what_is_missing_together_is_remarked_and_never_constrained():
+    is_out = RANDOM.random(RECORD_COUNT) < 0.25
+    words = np.where(is_out, None, RANDOM.choice(["no", "yes"], RECORD_COUNT))
+    more_words = np.where(is_out, None, RANDOM.choice(["a", "b", "c"], RECORD_COUNT))
+    numbers = np.where(is_out, np.nan, RANDOM.lognormal(4, 0.5, RECORD_COUNT).round())
+    zeros = np.where(is_out, np.nan, RANDOM.integers(0, 4, RECORD_COUNT))
+    constraints, remarks = drafted_rules(
+        ascites=words, arm=more_words, copper=numbers, stage=zeros
+    )
+    assert not constraints
+    assert (
+        f"ascites, arm, copper, stage: missing together, in {is_out.sum()} of 3,000"
+        in remarks
+    )
+
+
+def test_what_is_missing_within_another_is_remarked_and_not_constrained():
+    is_out = RANDOM.random(RECORD_COUNT) < 0.25
+    first = np.where(is_out, np.nan, RANDOM.integers(50, 99, RECORD_COUNT))
+    second = np.where(np.isnan(first), np.nan, in_some_records(0.7, first + 3))
+    constraints, remarks = drafted_rules(first=first, second=second)
+    assert not any("impossible" in constraint for constraint in constraints)
+    assert "Not proposed: where first is missing, second is too." in remarks
+    assert "missing together" not in remarks
+
+
+def test_what_is_missing_by_chance_is_not_remarked():
+    columns = {
+        "left": in_some_records(0.7, AGES),
+        "right": in_some_records(0.7, AGES[::-1]),
+    }
+    for name in ("few", "rare"):
+        columns[name] = np.where(np.arange(RECORD_COUNT) == 7, np.nan, AGES)
+    assert "missing" not in drafted_rules(**columns)[1]
