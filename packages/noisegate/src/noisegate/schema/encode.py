@@ -48,7 +48,7 @@ from noisegate.schema.parsing import (
     is_text,
 )
 from noisegate.schema.relations.relation import ColumnValues
-from noisegate.schema.relations.values import encoded_values
+from noisegate.schema.relations.values import encoded_column
 from noisegate.schema.schema import Schema
 
 
@@ -70,16 +70,9 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
     if schema.images is not None:
         return _encode_images(arrays, schema)
 
-    missing_markers = pa.array(schema.missing_values, pa.string())
-    if schema.relations:
-        values = {
-            column.name: _read_values(column, arrays[column.name], missing_markers)
-            for column in schema.columns
-        }
-        return encoded_values(schema.measured_values(values), schema.layout)
-
     layout = schema.layout
     record_count = len(arrays[schema.names[0]])
+    missing_markers = pa.array(schema.missing_values, pa.string())
     # Column by column in memory, as they are written here, and counted later.
     numeric = np.empty((len(layout.numeric), record_count), dtype=np.float64).T
     codes = np.empty((len(layout.coded), record_count), dtype=np.int32).T
@@ -89,23 +82,28 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
     for index, coded_column in enumerate(layout.coded):
         destinations[coded_column.name] = codes[:, index]
 
+    related: dict[str, ColumnValues] = {}
     for column in schema.columns:
         numbers, is_present = read_cells(column, arrays[column.name], missing_markers)
-        destinations[column.name][:] = encode_cells(column, numbers, is_present)
+        if column.name in schema.related_names:
+            related[column.name] = _column_values(column, numbers, is_present)
+        else:
+            destinations[column.name][:] = encode_cells(column, numbers, is_present)
+    for name, values in schema.measured_values(related).items():
+        destinations[name][:] = encoded_column(layout.column(name), values)
     return Rows(numeric, codes)
 
 
-def _read_values(
-    column: Column, array: pa.Array, missing_markers: pa.Array
+def _column_values(
+    column: Column, numbers: npt.NDArray[Any], is_present: Mask
 ) -> ColumnValues:
-    """Reads the cells of a column as relations take them, within its bounds.
+    """Returns the cells of a column as relations take them, within its bounds.
 
     Args:
-        column: What the column is.
-        array: The cells, of any Arrow type.
-        missing_markers: Texts that stand for a missing value.
+        column: The column.
+        numbers: Numbers or codes of the cells that are present, (present cells,).
+        is_present: Which cells are not missing, (cells,).
     """
-    numbers, is_present = read_cells(column, array, missing_markers)
     if not column.numeric:
         codes = np.zeros(len(is_present), dtype=np.int64)
         codes[is_present] = numbers

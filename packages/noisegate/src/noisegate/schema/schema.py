@@ -493,13 +493,19 @@ class Schema(StoredSchema):
         """The columns of the file whose values relations compute or change."""
         return self._transform.computed_names if self.relations else frozenset()
 
+    @property
+    def related_names(self) -> frozenset[str]:
+        """The columns of the file that relations name."""
+        return self._transform.related_names if self.relations else frozenset()
+
     def measured_values(self, values: Values) -> Values:
         """Computes what is measured of records from their values in the file.
 
         What is measured of a record follows from that record alone, bit for bit.
 
         Args:
-            values: The values of each column of the file, within its bounds.
+            values: The values of each column that relations name, within its bounds;
+                those of other columns are returned as they are.
         """
         return self._transform.measure(values) if self.relations else values
 

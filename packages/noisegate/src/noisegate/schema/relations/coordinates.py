@@ -78,6 +78,11 @@ class Coordinates:
         )
 
     @cached_property
+    def related_names(self) -> frozenset[str]:
+        """The columns that a relation names."""
+        return frozenset(name for relation in self.relations for name in relation.names)
+
+    @cached_property
     def computed_names(self) -> frozenset[str]:
         """The columns whose values a relation computes or changes."""
         return frozenset(
@@ -129,11 +134,19 @@ class Coordinates:
 
         Nothing is restored here: formulas, whose functions may round by a record's
         place, never see a record of the file (G-06).
+
+        Args:
+            values: The values of all columns that relations name; others may be left
+                out, and are left out of the result then.
         """
         measured = dict(values)
         for relation in self.relations:
             measured |= relation.measure(values, self._columns)
-        return {column.name: measured[column.name] for column in self.columns}
+        return {
+            column.name: measured[column.name]
+            for column in self.columns
+            if column.name in measured
+        }
 
     def restore(self, values: Values) -> Values:
         """Computes the columns of the file from the coordinates of records."""

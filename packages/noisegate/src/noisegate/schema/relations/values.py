@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from noisegate.records import Rows
+from noisegate.schema.columns import Column
 from noisegate.schema.layout import Layout, numbers_at, positions_of
 from noisegate.schema.relations.relation import ColumnValues, Values
 
@@ -46,17 +48,21 @@ def encoded_values(values: Values, layout: Layout) -> Rows:
     numeric = np.empty((len(layout.numeric), record_count), dtype=np.float64).T
     codes = np.empty((len(layout.coded), record_count), dtype=np.int32).T
     for index, column in enumerate(layout.numeric):
-        numeric[:, index] = _positions(column, values[column.name])
+        numeric[:, index] = encoded_column(column, values[column.name])
     for index, coded_column in enumerate(layout.coded):
-        column_values = values[coded_column.name]
-        codes[:, index] = np.where(
-            column_values.is_missing, len(coded_column.levels), column_values.numbers
-        )
+        codes[:, index] = encoded_column(coded_column, values[coded_column.name])
     return Rows(numeric, codes)
 
 
-def _positions(column: Any, values: ColumnValues) -> Any:
-    """Returns positions in [0, 1], NaN where missing, (records,)."""
+def encoded_column(column: Column, values: ColumnValues) -> npt.NDArray[Any]:
+    """Encodes the values of one column; numbers are moved into its bounds.
+
+    Returns:
+        Positions in [0, 1], NaN where missing; or codes, the number of levels where
+        missing. (records,)
+    """
+    if not column.numeric:
+        return np.where(values.is_missing, len(column.levels), values.numbers)
     positions = positions_of(column, values.numbers)
     if not values.is_missing.any():
         return positions
