@@ -107,9 +107,14 @@ def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(
     desk, cli, monkeypatch
 ):
     ran = []
-    monkeypatch.setattr(
-        Guide, "run", lambda guide, *command: ran.append(shlex.join(command))
-    )
+    discovered = desk.schema.read_text()
+
+    def run(guide, *command):
+        ran.append(shlex.join(command))
+        if "discover" in command and "--price" not in command:
+            desk.schema.write_text(discovered)
+
+    monkeypatch.setattr(Guide, "run", run)
     kinds = "age=integer,*=categorical"
     answers = ANSWERS.replace(
         'schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"'
@@ -191,3 +196,15 @@ def test_a_ledger_of_records_says_how_to_register_persons(desk, cli):
         'noisegate ledger register NAME --epsilon E --unit "all records of one patient"'
         in said(ended.err)
     )
+
+
+def test_nothing_is_registered_where_the_records_do_not_fit_the_schema(desk, cli):
+    lines = (desk.folder / "data.csv").read_text().splitlines()
+    (desk.folder / "data.csv").write_text("\n".join([lines[0], "?" * 9, *lines[1:]]))
+    answers = ANSWERS.replace("clinic", "other").replace('"none"', "0.2")
+    (desk.folder / "answers.toml").write_text(answers)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 2
+    assert "ledger register" not in ended.err
+    assert "split" not in ended.err
+    assert not (desk.folder / "data-train.csv").exists()

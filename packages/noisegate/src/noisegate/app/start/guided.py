@@ -564,12 +564,36 @@ class Guide:
         Args:
             schema: The schema file.
         """
+        self._read_first_records(schema)
         self._register_dataset()
         answers = self._answers
         fit = ["fit", answers.data, "--schema", schema]
         fit += ["--epsilon", self._epsilon_of_fit, "--dataset", answers.dataset]
         fit += self._unit_options
         self.run(*fit, *self._ledger_option, "--out", answers.out)
+
+    def _read_first_records(self, schema: str) -> None:
+        """Reads the first records as the schema says, before anything is registered.
+
+        Raises:
+            UserError: if they do not fit it; nothing is spent or set aside by then.
+        """
+        from noisegate.schema.schema import is_linked, read_schema
+        from noisegate.sources.sources import open_source
+        from noisegate.sources.units import UnitLimit
+
+        described = read_schema(schema)
+        if is_linked(described):
+            return
+        answers = self._answers
+        units = None
+        if answers.unit_column is not None:
+            assert answers.contributions is not None
+            units = UnitLimit(
+                column=answers.unit_column, contributions=answers.contributions
+            )
+        source = open_source(answers.data, described, units=units)
+        next(iter(source.batches()), None)
 
     def sample_and_report(self) -> None:
         """Draws synthetic records, writes the pages, and verifies the certificate."""
