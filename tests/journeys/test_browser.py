@@ -86,7 +86,7 @@ def test_from_a_bare_file_to_downloads(person, window):
     window.context.on("console", lambda message: complaints.append(message.text))
     with started(person) as (run, address):
         window.goto(address)
-        pressed(window, "Which of them", "Next", "public")
+        pressed(window, "How will you describe the columns", "Next", "public")
         answered(window, {"File of public records": "nowhere.csv"})
         window.get_by_text("'nowhere.csv' does not exist.").wait_for()
         offered = window.locator("#near option").evaluate_all(
@@ -141,11 +141,11 @@ def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
     (person.folder / "schema.toml").touch()
     with started(person) as (run, address):
         window.goto(address)
-        pressed(window, "Which of them", "Next", "dictionary")
+        pressed(window, "How will you describe the columns", "Next", "dictionary")
         window.get_by_text("schema.toml is there already").wait_for()
         (person.folder / "schema.toml").unlink()
         pressed(window, "This did not work", "Begin again")
-        pressed(window, "Which of them", "Next", "dictionary")
+        pressed(window, "How will you describe the columns", "Next", "dictionary")
         answered(
             window, {"File of the dictionary": "codebook.csv", "to be predicted": ""}
         )

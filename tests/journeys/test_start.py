@@ -68,7 +68,7 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
     code, said = newcomer.answers(
         "noisegate start",
         [
-            ("Which of them", "discover"),
+            ("How will you describe the columns", "discover"),
             *[
                 ("Private records", "nowhere.csv"),
                 *KNOWN[:4],
@@ -103,7 +103,7 @@ def test_nothing_is_spent_or_made_where_the_answer_is_no(newcomer, answer):
     code, said = newcomer.answers(
         "noisegate start --label income",
         [
-            ("Which of them", ""),
+            ("How will you describe the columns", ""),
             ("File of public records", "public.csv"),
             ("Read schema.toml", "y"),
             *KNOWN,

@@ -493,7 +493,7 @@ class Guide:
             DataError: if the first line of the data holds no names.
             OptionError: if nobody can be asked.
         """
-        from noisegate.gate.discovery.partial import KINDS
+        from noisegate.gate.discovery.partial import KIND_MEANINGS, KINDS
         from noisegate.gate.discovery.raw import columns_file
 
         if "discover" in self._preset:
@@ -502,8 +502,8 @@ class Guide:
         _, names = columns_file(self._answers.data)
         self._asker.say(
             "These are the columns, whose names are taken as public: "
-            f"{', '.join(names)}. Say the kind of each: {', '.join(KINDS)}. Its first "
-            "letters do."
+            f"{', '.join(names)}. Say the kind of each; its first letters do.\n"
+            + "\n".join(f"  {kind}: {KIND_MEANINGS[kind]}" for kind in KINDS)
         )
         # Without a key: no option or file answers for a single column.
         kinds = [
@@ -596,7 +596,12 @@ class Guide:
         next(iter(source.batches()), None)
 
     def sample_and_report(self) -> None:
-        """Draws synthetic records, writes the pages, and verifies the certificate."""
+        """Draws synthetic records, writes the pages, and verifies the certificate.
+
+        The last message says the verdict of the fit, and what may be shared.
+        """
+        from noisegate.models.synthesizer import load
+
         answers = self._answers
         synthetic = synthetic_path(answers.out)
         self.run("sample", answers.out, "-n", str(answers.records), "-o", synthetic)
@@ -605,7 +610,10 @@ class Guide:
         self.run("verify", answers.out)
 
         pages = Path(answers.pages)
+        verdict = getattr(load(answers.out), "verdict", None)
         message = f"Share {synthetic}, {answers.out} and {pages / 'public.html'}."
+        if verdict is not None:
+            message = f"Verdict: {verdict.headline} {message}"
         if test_option:
             message += f" Look at {pages / 'private.html'}, and keep it private."
         self._asker.say(message)

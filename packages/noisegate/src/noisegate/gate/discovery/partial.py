@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from noisegate.errors import OptionError, SchemaError, said
@@ -26,16 +27,20 @@ IGNORE = "ignore"
 """Kind of a column that is to be left out of the schema."""
 MOMENT_IN_UTC = "datetime-utc"
 """Kind of a column of times with a time zone, in UTC."""
-KINDS = (
-    "continuous",
-    "integer",
-    "date",
-    "datetime",
-    MOMENT_IN_UTC,
-    "categorical",
-    "boolean",
-    IGNORE,
+KIND_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "continuous": "numbers with a fraction, such as weights",
+        "integer": "whole numbers, such as ages",
+        "date": "days, such as 2024-05-31",
+        "datetime": "points in time without a time zone",
+        MOMENT_IN_UTC: "points in time with a time zone",
+        "categorical": "a few words or codes, such as wards",
+        "boolean": "true or false, yes or no, 1 or 0",
+        IGNORE: "leave it out: names, identifiers, free text",
+    }
 )
+"""What each kind holds, in a line."""
+KINDS = tuple(KIND_MEANINGS)
 """Kinds that a column may have if nothing else is known of it. Ordinal is not among
 them: the order of levels cannot be discovered, so it must be stated."""
 OPEN_KIND = "?"
