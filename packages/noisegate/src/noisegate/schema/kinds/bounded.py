@@ -2,7 +2,9 @@
 
 Bounds are public knowledge: a value outside them is moved to the nearer bound when data
 are read. The exception are *atoms*, single values that many records have: an atom
-outside the bounds, such as 999 for unknown, is read and written as it is.
+outside the bounds, such as 999 for unknown, is read and written as it is. Another one
+are *limits*, texts such as "<0.5", which are read as atoms; see
+`noisegate.schema.kinds.limits`.
 
 A value has two forms: in the type of the kind, such as a date, as schemas state it; and
 as a *number*, which arithmetic is done with, such as the days since 1970-01-01. How
@@ -30,6 +32,13 @@ from noisegate.schema.checks import (
 )
 from noisegate.schema.formats import NUMBER_FORMATS, TextFormats
 from noisegate.schema.kinds.kind import Checks, ColumnKind, QuickParser
+from noisegate.schema.kinds.limits import (
+    check_room_for_limits,
+    checked_limits,
+    limit_offsets,
+    parse_with_limits,
+    write_with_limits,
+)
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -39,7 +48,10 @@ if TYPE_CHECKING:
     from noisegate.schema.parsing import Mask, Parsed
 
 MAX_ATOMS = 32
-"""Largest number of atoms of a column."""
+"""Largest number of atoms and limits of a column."""
+# Limits of real numbers stand a width of the bounds apart, or this fraction of the
+# outermost value where float64 could not tell them apart otherwise.
+_MIN_LIMIT_DISTANCE = 2.0**-20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +81,7 @@ class BoundedColumn(ColumnKind):
             minimum and a maximum.
         formats: The patterns that `format` may be.
         reads_every_format: Whether cells are read in each of these, stated or not.
+        may_have_limits: Whether a column of this kind may list limits.
         checked_value: Returns a value in the type of this kind, or raises a
             `SchemaError`. It takes the column's name, what the value is called, and the
             value, as somebody wrote it in a schema file or in Python.
@@ -97,6 +110,7 @@ class BoundedColumn(ColumnKind):
     has_bounds_in_table_schema: ClassVar[bool] = True
     formats: ClassVar[TextFormats] = NUMBER_FORMATS
     reads_every_format: ClassVar[bool] = False
+    may_have_limits: ClassVar[bool] = False
     checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
 
     def __post_init__(self) -> None:
@@ -115,6 +129,9 @@ class BoundedColumn(ColumnKind):
         if self.format is not None:
             self.formats.check(name, self.format)
         self.run_checks()
+        if self.limits != ():
+            set_fields(self, limits=checked_limits(name, self.limits))
+            check_room_for_limits(self, MAX_ATOMS)
 
     def _checked_atoms(self) -> tuple[Any, ...]:
         """Checks that the atoms are values of this kind, distinct, and not too many."""
@@ -137,6 +154,35 @@ class BoundedColumn(ColumnKind):
                 "ordinal"
             )
         return atoms
+
+    # --- Limits. ---
+
+    @property
+    @abstractmethod
+    def limit_values(self) -> tuple[Any, ...]:
+        """The value that stands for each limit, in the type of the kind.
+
+        They follow from the fields of the column, lie beyond the bounds and all atoms,
+        and differ.
+        """
+
+    @cached_property
+    def limit_numbers(self) -> dict[str, float]:
+        """The number that stands for each limit, by its text."""
+        numbers = map(self.to_number, self.limit_values)
+        return dict(zip(self.limits, numbers, strict=True))
+
+    @property
+    def all_atoms(self) -> tuple[Any, ...]:
+        """The atoms that are stated and those that stand for limits, ascending."""
+        return tuple(sorted((*self.atoms, *self.limit_values)))
+
+    def limit_of(self, number: float) -> str | None:
+        """Returns the text of the limit for which a number stands; None for others."""
+        for text, limit_number in self.limit_numbers.items():
+            if limit_number == number:
+                return text
+        return None
 
     # --- Values and numbers. ---
 
@@ -175,8 +221,12 @@ class BoundedColumn(ColumnKind):
     # --- Cells. ---
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses cells, in the format of the column if it has one."""
-        return self.parse_unformatted(self.parse_formatted(cells))
+        """Parses cells, in the format of the column if it has one; limits as such."""
+        return parse_with_limits(
+            self,
+            cells,
+            lambda measured: self.parse_unformatted(self.parse_formatted(measured)),
+        )
 
     @abstractmethod
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
@@ -211,18 +261,40 @@ class BoundedColumn(ColumnKind):
             is_missing: Which cells are null, (cells,).
         """
 
+    def decoded_cells(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns numbers as tables hold this column.
+
+        Args:
+            numbers: Numbers of the column, arbitrary where missing, (cells,).
+            is_missing: Which cells are null, (cells,).
+
+        Returns:
+            The Arrow type of the kind; text where there is a format, or are limits.
+        """
+        cells = self.format_cells(self.to_arrow(numbers, is_missing))
+        if not self.limits:
+            return cells
+        return write_with_limits(self, cells, numbers, is_missing)
+
     # --- Words. ---
 
     @property
     def cell_cure(self) -> str:
         """What a user can do about a cell that does not fit the column."""
+        limits_cure = ""
+        if self.may_have_limits:
+            # The cell is private, so that the examples are not made from it.
+            limits_cure = (
+                'list cells with a sign such as "<" or "+" as limits = ["<5", "90+"] '
+                f"in [columns.{self.name}], "
+            )
         format_cure = ""
         if self.format is None and not self.reads_every_format:
             format_cure = (
                 f'state how it is written (such as format = "{self.formats.example}"), '
             )
         return (
-            f"correct the data, {format_cure}list the value in missing_values, or "
+            f"correct the data, {format_cure}{limits_cure}list the value in missing_values, or "
             "describe the column as another kind in the schema"
         )
 
@@ -236,6 +308,8 @@ class BoundedColumn(ColumnKind):
         if self.atoms:
             atoms = [str(self.form_value(atom)) for atom in self.atoms]
             text += f"; atoms {', '.join(atoms)}"
+        if self.limits:
+            text += f"; limits {', '.join(self.limits)}"
         return text
 
 
@@ -258,7 +332,12 @@ def check_bounds(column: BoundedColumn) -> None:
 def parse_plain_numbers(
     column: BoundedColumn, texts: pa.Array, missing_markers: pa.Array
 ) -> npt.NDArray[Any] | None:
-    """Parses numbers, if each text is one as it stands, else returns None."""
+    """Parses numbers, if each text is one as it stands, else returns None.
+
+    A column with limits is looked at more closely: a number may stand for a limit.
+    """
+    if column.limits:
+        return None
     from noisegate.schema import parsing
 
     if column.fractional:
@@ -278,6 +357,7 @@ class NumberColumn(BoundedColumn):
     """
 
     scale: ClassVar[str] = "numbers"
+    may_have_limits: ClassVar[bool] = True
     quick_parser: ClassVar[QuickParser | None] = staticmethod(parse_plain_numbers)
 
     def read_value(self, value: Any) -> float:
@@ -295,8 +375,8 @@ class NumberColumn(BoundedColumn):
         return checked
 
     def brief_text(self, number: float) -> str | None:
-        """Returns None: a number is shown as others are."""
-        return None
+        """Returns the text of a limit; None for a number, which is shown as others."""
+        return self.limit_of(number)
 
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
         """Parses numbers, as float64, or integers, as int64."""
@@ -342,7 +422,23 @@ class RealColumn(BoundedColumn):
     @cached_property
     def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Atoms below the lower bound, and those above the upper one."""
-        return split_outer_atoms(self.atoms, self.lower, self.upper)
+        return split_outer_atoms(self.all_atoms, self.lower, self.upper)
+
+    @cached_property
+    def limit_values(self) -> tuple[float, ...]:
+        """The number that stands for each limit."""
+        width = self.upper - self.lower
+        values = []
+        for offset in limit_offsets(self.limits):
+            is_below = offset < 0
+            outermost = (
+                min(self.lower, *self.atoms)
+                if is_below
+                else max(self.upper, *self.atoms)
+            )
+            distance = max(width, abs(outermost) * _MIN_LIMIT_DISTANCE)
+            values.append(outermost + offset * distance)
+        return tuple(values)
 
     def to_number(self, value: Any) -> float:
         """Returns the value itself."""

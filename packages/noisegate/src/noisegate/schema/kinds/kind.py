@@ -69,6 +69,8 @@ class ColumnKind(ABC):
             `decode`.
         spelling: How text writes the values, and synthetic text too; None for
             `default_spelling`. A field of those kinds alone that can be spelled.
+        limits: Texts of cells that stand for a number beyond what is measured, such as
+            "<0.5". A field of those kinds alone that hold plain numbers.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
         default_spelling: The spelling where none is stated; None for text as Arrow
@@ -93,6 +95,7 @@ class ColumnKind(ABC):
     missing: bool
     type: str | None
     spelling: str | None = None
+    limits: tuple[str, ...] = ()
 
     kind: ClassVar[str]
     numeric: ClassVar[bool]

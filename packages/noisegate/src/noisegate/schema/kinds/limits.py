@@ -1,0 +1,238 @@
+"""Limits: texts in a column of numbers that stand for "below" or "above what we measure".
+
+A laboratory writes `<0.5` where a concentration is too low to be measured, a survey
+`90+` for the oldest. Such a cell is no number, and not missing either. A schema lists
+these texts, and each becomes a state of its own, as an atom outside the bounds is::
+
+    Decimal(lower=0.5, upper=40, step=0.1, limits=["n.d.", "<0.5", ">40"])
+
+    cell      n.d.   <0.5    0.5 ──────── 40    >40
+    number     0.3    0.4    0.5 ──────── 40    40.1
+
+The number of a limit follows from the schema alone. It lies beyond the bounds and all
+atoms, downwards or upwards as the text points, and only says where in the order of the
+column the limit stands: no amount that is compared, summed or averaged. A measured
+number that equals it is moved to the nearer bound, so that no cell is taken for a limit
+but one that has its text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import SchemaError
+from noisegate.schema.checks import TEXT_PADDING
+
+# PyArrow is imported in functions, so that `noisegate schema` answers at once.
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from noisegate.schema.kinds.bounded import BoundedColumn
+    from noisegate.schema.parsing import Mask, Parsed
+
+# Texts that point upwards, such as "> 90", "90+" and "over 90"; all others point down.
+_POINTS_UP = re.compile(
+    r"(?:[>≥⩾]|=>|&gt;).*"
+    r"|.*\+"
+    r"|(?:over|above|more|greater|at least|from|g[te]|über|ueber|mehr|größer|mindestens"
+    r"|ab|high|hi|overflow|too many|tntc)\b.*"
+    r"|.*\b(?:over|above|more|older|higher|mehr|älter|höher|darüber)",
+    re.IGNORECASE,
+)
+
+
+def points_up(text: str) -> bool:
+    """Returns whether a limit stands above the measured numbers, else below them.
+
+    Examples:
+        >>> from noisegate.schema.kinds.limits import points_up
+        >>> [points_up(text) for text in ("> 90", "90+", "über 90", "<0.5", "n.d.")]
+        [True, True, True, False, False]
+    """
+    return _POINTS_UP.fullmatch(text) is not None
+
+
+def limit_offsets(limits: Sequence[str]) -> tuple[int, ...]:
+    """Returns how many places beyond the outermost value each limit stands.
+
+    Returns:
+        Of limits that point down negative numbers, of others positive ones, each
+        ascending in the order of `limits`.
+
+    Examples:
+        >>> from noisegate.schema.kinds.limits import limit_offsets
+        >>> limit_offsets(["n.d.", "<0.5", ">40", ">80"])
+        (-2, -1, 1, 2)
+    """
+    offsets = []
+    place_below = -sum(not points_up(text) for text in limits)
+    place_above = 1
+    for text in limits:
+        if points_up(text):
+            offsets.append(place_above)
+            place_above += 1
+        else:
+            offsets.append(place_below)
+            place_below += 1
+    return tuple(offsets)
+
+
+def checked_limits(name: str, limits: Any) -> tuple[str, ...]:
+    """Checks that limits are distinct texts, none of them a number.
+
+    Args:
+        name: Name of the column, for messages.
+        limits: What the schema states.
+    """
+    is_text_or_mapping = isinstance(limits, str | bytes | Mapping)
+    if is_text_or_mapping or not isinstance(limits, Iterable):
+        raise SchemaError(
+            f"column {name!r}: limits must be a list of texts such as "
+            f'["<0.5", ">90"], found {limits!r}'
+        )
+    texts = tuple(limits)
+    for text in texts:
+        if not isinstance(text, str) or not text.strip(TEXT_PADDING):
+            raise SchemaError(
+                f"column {name!r}: a limit must be the text of a cell such as "
+                f'"<0.5" or "90+", found {text!r}'
+            )
+        if text != text.strip(TEXT_PADDING):
+            raise SchemaError(
+                f"column {name!r}: the limit {text!r} has blanks around it, which are "
+                "stripped from cells; remove them"
+            )
+        if _is_number(text):
+            raise SchemaError(
+                f"column {name!r}: the limit {text!r} is a number; list it in atoms, "
+                "or leave it out"
+            )
+    if len(set(texts)) < len(texts):
+        repeated = next(text for text in texts if texts.count(text) > 1)
+        raise SchemaError(
+            f"column {name!r}: the limit {repeated!r} is listed more than once; keep "
+            "one"
+        )
+    return texts
+
+
+def _is_number(text: str) -> bool:
+    """Returns whether a text is a number as it stands."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_room_for_limits(column: BoundedColumn, max_atoms: int) -> None:
+    """Checks that limits and atoms are few, and that numbers are left for the limits.
+
+    Args:
+        column: The column.
+        max_atoms: Largest number of atoms and limits together.
+    """
+    count = len(column.atoms) + len(column.limits)
+    if count > max_atoms:
+        raise SchemaError(
+            f"column {column.name!r}: {count} atoms and limits, and at most "
+            f"{max_atoms} may be stated; keep those that most records have"
+        )
+    for number in column.limit_numbers.values():
+        has_number = abs(number) < 2**63 if column.stepped else math.isfinite(number)
+        if not has_number:
+            raise SchemaError(
+                f"column {column.name!r}: the bounds leave no number beyond them that "
+                "could stand for a limit; narrow them"
+            )
+
+
+# --- Cells. ---
+
+
+def parse_with_limits(
+    column: BoundedColumn, cells: pa.Array, parse: Callable[[pa.Array], Parsed]
+) -> Parsed:
+    """Parses cells of which some may be limits.
+
+    Args:
+        column: The column.
+        cells: Cells of any Arrow type, without nulls and with blanks stripped.
+        parse: Parses the cells that are no limits.
+
+    Returns:
+        For a limit its number; for other cells what `parse` returns, but that a number
+        that stands for a limit is moved to the nearer bound.
+    """
+    if not column.limits:
+        return parse(cells)
+
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from noisegate.schema.parsing import Parsed, is_text
+
+    if not is_text(cells.type):
+        parsed = parse(cells)
+        numbers = _without_limit_numbers(column, parsed.numbers)
+        return Parsed(numbers, parsed.is_bad, parsed.is_missing)
+
+    known_limits = pa.array(column.limits, cells.type)
+    limit_indices = pc.index_in(cells, value_set=known_limits).fill_null(-1)
+    indices = limit_indices.to_numpy(zero_copy_only=False)
+    is_limit = indices >= 0
+    measured = parse(cells.filter(pa.array(~is_limit)))
+
+    numbers = np.zeros(len(cells), dtype=measured.numbers.dtype)
+    numbers[~is_limit] = _without_limit_numbers(column, measured.numbers)
+    limit_numbers = np.array(list(column.limit_numbers.values()), dtype=numbers.dtype)
+    numbers[is_limit] = limit_numbers[indices[is_limit]]
+    is_bad = np.zeros(len(cells), dtype=np.bool_)
+    is_bad[~is_limit] = measured.is_bad
+    is_missing = np.zeros(len(cells), dtype=np.bool_)
+    is_missing[~is_limit] = measured.is_missing
+    return Parsed(numbers, is_bad, is_missing)
+
+
+def _without_limit_numbers(
+    column: BoundedColumn, numbers: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Moves measured numbers that stand for limits to the nearer bound."""
+    import numpy as np
+
+    lower = column.to_number(column.lower)
+    upper = column.to_number(column.upper)
+    measured = numbers
+    for number in column.limit_numbers.values():
+        bound = lower if number < lower else upper
+        measured = np.where(measured == number, bound, measured).astype(numbers.dtype)
+    return measured
+
+
+def write_with_limits(
+    column: BoundedColumn,
+    cells: pa.Array,
+    numbers: npt.NDArray[Any],
+    is_missing: Mask,
+) -> pa.Array:
+    """Writes decoded cells as text, with the texts of limits among them.
+
+    Args:
+        column: The column, with limits.
+        cells: The cells as they are written without limits, null where missing.
+        numbers: Their numbers, arbitrary where missing, (cells,).
+        is_missing: Which cells are missing, (cells,).
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = column.write_text(cells)
+    for limit, number in column.limit_numbers.items():
+        is_limit = pa.array((numbers == number) & ~is_missing)
+        texts = pc.if_else(is_limit, limit, texts)
+    return texts
