@@ -1,0 +1,202 @@
+"""Limits beside numbers, as a public sample shows them: "<0.5", "90+", "n.d.".
+
+Text that is a number in all cells but those that say "below" or "above what we measure"
+is that number, with a limit for each of these texts::
+
+    0.7  1.2  <0.5  3.4  n.d.  ──►  numbers  0.7  1.2  3.4  ──► kind, bounds, step
+                                    limits   n.d.  <0.5
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
+from noisegate.app.drafts.formats import draft_formatted
+from noisegate.app.drafts.numbers import draft_number
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import column_from_form
+from noisegate.schema.kinds.limits import points_up
+from noisegate.schema.parsing import is_text, parse_floats
+
+# More limits are no few exceptions; detection limits change over the years, so that a
+# column may well have several.
+_MAX_LIMITS = 12
+# Fewer different numbers, beside limits, are levels such as 0, 1, 2 and 3+.
+_MIN_NUMBERS_BESIDE_LIMITS = 5
+
+_NUMBER = re.compile(r"[0-9]+(?:[.,'’ ][0-9]+)*")
+# Where a number may stand in the text of a limit, with its unit or a currency.
+_AMOUNT = r"[-+]?[$€£]?\s?[0-9]+(?:[.,'’ ][0-9]+)*\s?(?:%|[$€£]|[a-zµμ][a-zµμ0-9/]{0,9})?"
+
+
+def limit_texts(cells: pa.Array) -> list[str]:
+    """Returns the distinct texts that look like limits, those that point down first.
+
+    Args:
+        cells: Text, without missing cells and with blanks stripped, (records,).
+
+    Returns:
+        The texts, ascending by the number in them; those without one come first where
+        they point down, and last where they point up.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.app.drafts.limits import limit_texts
+        >>> limit_texts(pa.array(["1.5", "> 90", "<0.5", "n.d.", "unter 5", "12 to 20"]))
+        ['n.d.', '<0.5', 'unter 5', '> 90']
+    """
+    pattern = _limit_pattern()
+    texts = [text for text in cells.unique().to_pylist() if pattern.fullmatch(text)]
+    return sorted(texts, key=_place_of_limit)
+
+
+def _limit_pattern() -> re.Pattern[str]:
+    """Returns the pattern of texts that are limits, in any case."""
+    words = vocabulary("limits")
+    signs = f"(?:{words['signs']})"
+    names = f"(?:{words['names']})"
+    before = f"(?:{words['before']})"
+    after = f"(?:{words['after']})"
+    return re.compile(
+        rf"{signs}\s*(?:{_AMOUNT}|{names})|{before}\s*{_AMOUNT}"
+        rf"|{_AMOUNT}\s*{after}|{names}",
+        re.IGNORECASE,
+    )
+
+
+def _place_of_limit(text: str) -> tuple[bool, float, str]:
+    """Returns by what limits are ordered: their direction, number and text."""
+    is_above = points_up(text)
+    number = _number_in(text)
+    if number is None:
+        number = float("inf") if is_above else float("-inf")
+    return is_above, number, text
+
+
+def _number_in(text: str) -> float | None:
+    """Returns the number in the text of a limit, roughly; None if it has none."""
+    match = _NUMBER.search(text)
+    if match is None:
+        return None
+    digits = re.sub(r"['’ ]", "", match[0]).replace(",", ".")
+    whole, point, decimals = digits.rpartition(".")
+    return float(f"{whole.replace('.', '')}{point}{decimals}")
+
+
+def without_limits(cells: pa.Array) -> pa.Array:
+    """Returns the cells of text that do not look like limits, in their order."""
+    texts = limit_texts(cells)
+    if not texts:
+        return cells
+    return cells.filter(pc.invert(pc.is_in(cells, value_set=pa.array(texts))))
+
+
+def draft_with_limits(
+    name: str, cells: pa.Array, *, missing: bool, is_label: bool
+) -> DraftedColumn | None:
+    """Drafts a column of numbers of which some are given as limits.
+
+    Args:
+        name: Name of the column.
+        cells: Its cells without missing ones, (records,).
+        missing: Whether a value may be missing.
+        is_label: Whether the column is to be predicted.
+
+    Returns:
+        The column of the numbers, with the limits and the reason; None if the cells are
+        no text, if there are no limits or many, or if the others are no numbers.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.app.drafts.limits import draft_with_limits
+        >>> cells = pa.array([*map(str, range(18, 90)), "90+"])
+        >>> draft_with_limits("age", cells, missing=False, is_label=False).form["limits"]
+        ['90+']
+    """
+    if not is_text(cells.type):
+        return None
+    texts = limit_texts(cells.cast(pa.string()))
+    if not 0 < len(texts) <= _MAX_LIMITS:
+        return None
+    is_limit = pc.is_in(cells, value_set=pa.array(texts, cells.type))
+    numbers = cells.filter(pc.invert(is_limit))
+    if pc.count_distinct(numbers).as_py() < _MIN_NUMBERS_BESIDE_LIMITS:
+        return None
+
+    entry = draft_formatted(name, numbers, missing=missing) or draft_number(
+        name, numbers, missing=missing, is_label=is_label
+    )
+    if entry is None or entry.is_ignored:
+        return None
+    column: Any = entry.column
+    may_have_limits = column is not None and column.numeric and column.may_have_limits
+    if not may_have_limits or _has_grades(texts, column.upper):
+        return None
+
+    form: dict[str, Any] = {**entry.form, "limits": texts}
+    form = _with_bounds_at_limits(column, form, numbers)
+    fraction = pc.sum(is_limit).as_py() / len(cells)
+    quoted = ", ".join(map(repr, texts))
+    reason = (
+        f"limits: all cells are numbers but {quoted} ({fraction:.1%} of records); each "
+        "is a value of its own, no number, and written back as it is"
+    )
+    return replace(entry, form=form, comments=(*entry.comments, reason))
+
+
+def _with_bounds_at_limits(
+    column: Any, form: Mapping[str, Any], numbers: pa.Array
+) -> dict[str, Any]:
+    """Moves rounded bounds inwards to limits beyond which no number was measured.
+
+    Beside "<0.5" a bound of 0 would allow numbers that are not measured.
+
+    Args:
+        column: The column without limits, in whose format the numbers are.
+        form: Its form, with limits.
+        numbers: The cells that are numbers, (records,).
+    """
+    measured = column.parse_cells(numbers.cast(pa.string())).numbers
+    lower = column.to_number(column.lower)
+    upper = column.to_number(column.upper)
+    regular = measured[(measured >= lower) & (measured <= upper)]
+    if not len(regular):
+        return dict(form)
+    for text in form["limits"]:
+        match = _NUMBER.search(text)
+        if match is None:
+            continue
+        parsed = column.parse_formatted(pa.array([match[0]]))
+        amount = parse_floats(parsed)
+        if amount.is_bad[0]:
+            continue
+        number = float(amount.numbers[0])
+        if points_up(text) and regular.max() <= number < upper:
+            upper = number if column.fractional else math.floor(number)
+        elif not points_up(text) and lower < number <= regular.min():
+            lower = number if column.fractional else math.ceil(number)
+    bounded_form = {**form, "lower": lower, "upper": upper}
+    try:
+        column_from_form(column.name, bounded_form)
+    except SchemaError:  # bounds that are no whole steps apart, or equal
+        return dict(form)
+    return bounded_form
+
+
+def _has_grades(texts: list[str], upper: float) -> bool:
+    """Returns whether a plus is a part of grades such as 2+, not the end of a scale.
+
+    Args:
+        texts: The limits.
+        upper: Upper bound of the numbers.
+    """
+    ends = [_number_in(text) for text in texts if text.endswith("+")]
+    return len(ends) > 1 and any(end is not None and end < upper / 2 for end in ends)
