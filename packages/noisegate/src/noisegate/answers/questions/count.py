@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from typing import Self
 
 from noisegate.answers.domain import Floats
-from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.estimates import (
+    Estimate,
+    Intervals,
+    estimate,
+    spread_of_table,
+)
 from noisegate.answers.evidence import Evidence
 from noisegate.answers.questions.question import (
     Question,
     find_level,
+    index_of_limit,
     parse_call,
     parse_level,
     question_error,
@@ -18,6 +24,7 @@ from noisegate.answers.questions.question import (
     require_levels,
 )
 from noisegate.answers.questions.sums import estimate_from_moments, moments_of_columns
+from noisegate.answers.questions.tables import counts_together
 
 
 @register("count")
@@ -31,6 +38,7 @@ class Count(Question):
     """
 
     forms = ("count(c = level)",)
+    limits_count_as = "groups"
 
     column: str
     level: str
@@ -56,6 +64,19 @@ class Count(Question):
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the number of records."""
+        names = [f"{self.column} = {self.level}"]
+        limit_index = index_of_limit(self, evidence, self.column, self.level)
+        if limit_index is not None:
+            spread = spread_of_table(
+                counts_together(self, evidence, self.columns), intervals
+            )
+            return estimate(
+                self.text,
+                names,
+                lambda counts: counts[[limit_index]],
+                spread,
+                intervals,
+            )
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)
         moments = moments_of_columns(self, evidence, self.columns)
@@ -64,5 +85,4 @@ class Count(Question):
         def count(values: Floats) -> Floats:
             return moments.matrix(values)[[index], 0]
 
-        names = [f"{self.column} = {self.level}"]
         return estimate_from_moments(self, names, count, evidence, moments, intervals)

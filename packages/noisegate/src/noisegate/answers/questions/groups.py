@@ -60,11 +60,12 @@ def mean_by_table(
         table.variance[:n_present],
     )
     scores = evidence.number_scores(column)
+    presence = evidence.presence(column)[:n_present]
 
     def means(values: Floats) -> Floats:
         counts = values[:-n_present].reshape(n_present, -1)
         cell_means = values[-n_present:]
-        return _by_group(cell_means @ counts, counts.sum(axis=0), len(groups))
+        return _by_group(cell_means @ counts, presence @ counts, len(groups))
 
     # The means of cells are values too, with errors of their own.
     counts_spread = spread_of_table(present, intervals)
@@ -103,9 +104,9 @@ def share_by_table(
         intervals: Which intervals are wanted.
         column: The column with the level.
         position: Index of the level.
-        groups: The columns of the groups.
+        groups: The columns of the groups; none for all records.
     """
-    names = _group_names(question, evidence, groups)
+    names = _group_names(question, evidence, groups) if groups else [question.text]
     table = counts_together(question, evidence, [column, *groups])
     n_levels = table.domain.shape[0]
 
@@ -134,7 +135,7 @@ def _group_names(
     """
     names_of_columns = [
         [
-            f"{name} = {_value_text(cell)}"
+            f"{name} = {_value_text(evidence, name, cell)}"
             for cell in _group_cells(question, evidence, name)
         ]
         for name in groups
@@ -161,8 +162,8 @@ def _group_cells(
     return cells
 
 
-def _value_text(cell: Level) -> str:
+def _value_text(evidence: Evidence, column: str, cell: Level) -> str:
     """Returns a cell of one value as text."""
     if isinstance(cell, NumberRange):
-        return f"{cell.low:g}"
+        return evidence.limit_text(column, cell.low) or f"{cell.low:g}"
     return level_text(cell)

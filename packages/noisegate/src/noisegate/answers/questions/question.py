@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
-from noisegate.answers.domain import Level
+from noisegate.answers.domain import Level, NumberRange
 from noisegate.answers.estimates import Estimate, Intervals
-from noisegate.answers.evidence import Evidence
+from noisegate.answers.evidence import Evidence, NotMeasuredError
 from noisegate.errors import OptionError
 from noisegate.registry import Registry
 
@@ -36,6 +36,8 @@ class Question(ABC):
             a meaning: 1, or the range of the first column.
         rests_on: Whether second moments narrow the answers, or tables of counts alone
             say something.
+        limits_count_as: What a limit of a number, such as "<0.5", counts as: a missing
+            value; as beyond all numbers; or as a group of its own.
         text: The question, as it was asked.
     """
 
@@ -43,6 +45,7 @@ class Question(ABC):
     forms: ClassVar[tuple[str, ...]]
     percent_of: ClassVar[Literal["one", "range"] | None] = None
     rests_on: ClassVar[Literal["moments", "tables"]] = "moments"
+    limits_count_as: ClassVar[Literal["missing", "ends", "groups"]] = "missing"
 
     text: str
 
@@ -200,6 +203,37 @@ def find_level(
     raise question.error(
         f": {column!r} has no level {value!r}; it has {', '.join(texts)}."
     )
+
+
+def index_of_limit(
+    question: Question, evidence: Evidence, column: str, text: str
+) -> int | None:
+    """Finds the cell of a number that holds a limit alone.
+
+    Args:
+        question: For the message.
+        evidence: What the release says.
+        column: Name of a column.
+        text: What the question calls a level, such as "<0.5".
+
+    Returns:
+        The index of the cell; None if the column has levels, or no such limit.
+
+    Raises:
+        NotMeasuredError: if the noise left the limit in one cell with numbers.
+    """
+    number_column = evidence.numeric_column(column)
+    if number_column is None or text not in number_column.limit_numbers:
+        return None
+    number = number_column.limit_numbers[text]
+    cells = evidence.measurements.domain.by_name[column]
+    limit_cell = NumberRange(float(number), float(number))
+    if limit_cell not in cells:
+        raise NotMeasuredError(
+            f"query {question.text!r}: {text!r} was not counted by itself, as the noise "
+            "is too large for so few records; ask with a larger epsilon."
+        )
+    return cells.index(limit_cell)
 
 
 def require_levels(

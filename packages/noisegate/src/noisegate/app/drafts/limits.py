@@ -34,7 +34,9 @@ _MIN_NUMBERS_BESIDE_LIMITS = 5
 
 _NUMBER = re.compile(r"[0-9]+(?:[.,'’ ][0-9]+)*")
 # Where a number may stand in the text of a limit, with its unit or a currency.
-_AMOUNT = r"[-+]?[$€£]?\s?[0-9]+(?:[.,'’ ][0-9]+)*\s?(?:%|[$€£]|[a-zµμ][a-zµμ0-9/]{0,9})?"
+_AMOUNT = (
+    r"[-+]?[$€£]?\s?[0-9]+(?:[.,'’ ][0-9]+)*\s?(?:%|[$€£]|[a-zµμ][a-zµμ0-9/]{0,9})?"
+)
 
 
 def limit_texts(cells: pa.Array) -> list[str]:
