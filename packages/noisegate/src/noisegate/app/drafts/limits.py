@@ -52,7 +52,7 @@ def limit_texts(cells: pa.Array) -> list[str]:
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate.app.drafts.limits import limit_texts
-        >>> limit_texts(pa.array(["1.5", "> 90", "<0.5", "n.d.", "unter 5", "12 to 20"]))
+        >>> limit_texts(pa.array(["1.5", "> 90", "<0.5", "n.d.", "unter 5", "1 to 2"]))
         ['n.d.', '<0.5', 'unter 5', '> 90']
     """
     pattern = _limit_pattern()
@@ -120,7 +120,8 @@ def draft_with_limits(
         >>> import pyarrow as pa
         >>> from noisegate.app.drafts.limits import draft_with_limits
         >>> cells = pa.array([*map(str, range(18, 90)), "90+"])
-        >>> draft_with_limits("age", cells, missing=False, is_label=False).form["limits"]
+        >>> age = draft_with_limits("age", cells, missing=False, is_label=False)
+        >>> age.form["limits"]
         ['90+']
     """
     if not is_text(cells.type):
@@ -139,8 +140,7 @@ def draft_with_limits(
     if entry is None or entry.is_ignored:
         return None
     column: Any = entry.column
-    may_have_limits = column is not None and column.numeric and column.may_have_limits
-    if not may_have_limits or _has_grades(texts, column.upper):
+    if column is None or not column.may_have_limits or _has_grades(texts, column.upper):
         return None
 
     form: dict[str, Any] = {**entry.form, "limits": texts}

@@ -17,8 +17,9 @@ both where the values are plain numbers.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -33,7 +34,6 @@ from noisegate.schema.checks import (
 from noisegate.schema.formats import NUMBER_FORMATS, TextFormats
 from noisegate.schema.kinds.kind import Checks, ColumnKind, QuickParser
 from noisegate.schema.kinds.limits import (
-    check_room_for_limits,
     checked_limits,
     limit_offsets,
     parse_with_limits,
@@ -81,7 +81,6 @@ class BoundedColumn(ColumnKind):
             minimum and a maximum.
         formats: The patterns that `format` may be.
         reads_every_format: Whether cells are read in each of these, stated or not.
-        may_have_limits: Whether a column of this kind may list limits.
         checked_value: Returns a value in the type of this kind, or raises a
             `SchemaError`. It takes the column's name, what the value is called, and the
             value, as somebody wrote it in a schema file or in Python.
@@ -110,7 +109,6 @@ class BoundedColumn(ColumnKind):
     has_bounds_in_table_schema: ClassVar[bool] = True
     formats: ClassVar[TextFormats] = NUMBER_FORMATS
     reads_every_format: ClassVar[bool] = False
-    may_have_limits: ClassVar[bool] = False
     checked_value: ClassVar[staticmethod[[str, str, Any], Any]]
 
     def __post_init__(self) -> None:
@@ -131,7 +129,7 @@ class BoundedColumn(ColumnKind):
         self.run_checks()
         if self.limits != ():
             set_fields(self, limits=checked_limits(name, self.limits))
-            check_room_for_limits(self, MAX_ATOMS)
+            self._check_room_for_limits()
 
     def _checked_atoms(self) -> tuple[Any, ...]:
         """Checks that the atoms are values of this kind, distinct, and not too many."""
@@ -156,6 +154,22 @@ class BoundedColumn(ColumnKind):
         return atoms
 
     # --- Limits. ---
+
+    def _check_room_for_limits(self) -> None:
+        """Checks that limits and atoms are few, and numbers are left for the limits."""
+        count = len(self.atoms) + len(self.limits)
+        if count > MAX_ATOMS:
+            raise SchemaError(
+                f"column {self.name!r}: {count} atoms and limits, and at most "
+                f"{MAX_ATOMS} may be stated; keep those that most records have"
+            )
+        for number in self.limit_numbers.values():
+            has_room = abs(number) < 2**63 if self.stepped else math.isfinite(number)
+            if not has_room:
+                raise SchemaError(
+                    f"column {self.name!r}: the bounds leave no number beyond them that "
+                    "could stand for a limit; narrow them"
+                )
 
     @property
     @abstractmethod
@@ -222,11 +236,20 @@ class BoundedColumn(ColumnKind):
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
         """Parses cells, in the format of the column if it has one; limits as such."""
-        return parse_with_limits(
-            self,
-            cells,
-            lambda measured: self.parse_unformatted(self.parse_formatted(measured)),
-        )
+        return self.parse_around_limits(cells, self._parse_measured)
+
+    def _parse_measured(self, cells: pa.Array) -> Parsed:
+        """Parses cells that are no limits, in the format of the column if any."""
+        return self.parse_unformatted(self.parse_formatted(cells))
+
+    def parse_around_limits(
+        self, cells: pa.Array, parse: Callable[[pa.Array], Parsed]
+    ) -> Parsed:
+        """Parses limits to their numbers, and other cells by a parser of the caller."""
+        if not self.limits:
+            return parse(cells)
+        bounds = self.to_number(self.lower), self.to_number(self.upper)
+        return parse_with_limits(cells, parse, self.limit_numbers, bounds)
 
     @abstractmethod
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
@@ -274,7 +297,8 @@ class BoundedColumn(ColumnKind):
         cells = self.format_cells(self.to_arrow(numbers, is_missing))
         if not self.limits:
             return cells
-        return write_with_limits(self, cells, numbers, is_missing)
+        texts = self.write_text(cells)
+        return write_with_limits(texts, numbers, is_missing, self.limit_numbers)
 
     # --- Words. ---
 

@@ -73,6 +73,7 @@ class ColumnKind(ABC):
             "<0.5". A field of those kinds alone that hold plain numbers.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
+        may_have_limits: Whether a column of this kind may list limits.
         default_spelling: The spelling where none is stated; None for text as Arrow
             writes it.
         write_spelling: Writes decoded cells as text; it takes a spelling and the cells.
@@ -99,6 +100,7 @@ class ColumnKind(ABC):
 
     kind: ClassVar[str]
     numeric: ClassVar[bool]
+    may_have_limits: ClassVar[bool] = False
     default_spelling: ClassVar[str | None] = None
     write_spelling: ClassVar[staticmethod[[str, pa.Array], pa.Array]]
     spelling_tolerance: ClassVar[int] = 1

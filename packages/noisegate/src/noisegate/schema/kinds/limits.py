@@ -1,4 +1,4 @@
-"""Limits: texts in a column of numbers that stand for "below" or "above what we measure".
+"""Limits: texts among numbers that stand for "below" or "above what we measure".
 
 A laboratory writes `<0.5` where a concentration is too low to be measured, a survey
 `90+` for the oldest. Such a cell is no number, and not missing either. A schema lists
@@ -18,7 +18,6 @@ but one that has its text.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from noisegate.schema.kinds.bounded import BoundedColumn
     from noisegate.schema.parsing import Mask, Parsed
 
 # Texts that point upwards, such as "> 90", "90+" and "over 90"; all others point down.
@@ -129,69 +127,47 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def check_room_for_limits(column: BoundedColumn, max_atoms: int) -> None:
-    """Checks that limits and atoms are few, and that numbers are left for the limits.
-
-    Args:
-        column: The column.
-        max_atoms: Largest number of atoms and limits together.
-    """
-    count = len(column.atoms) + len(column.limits)
-    if count > max_atoms:
-        raise SchemaError(
-            f"column {column.name!r}: {count} atoms and limits, and at most "
-            f"{max_atoms} may be stated; keep those that most records have"
-        )
-    for number in column.limit_numbers.values():
-        has_number = abs(number) < 2**63 if column.stepped else math.isfinite(number)
-        if not has_number:
-            raise SchemaError(
-                f"column {column.name!r}: the bounds leave no number beyond them that "
-                "could stand for a limit; narrow them"
-            )
-
-
 # --- Cells. ---
 
 
 def parse_with_limits(
-    column: BoundedColumn, cells: pa.Array, parse: Callable[[pa.Array], Parsed]
+    cells: pa.Array,
+    parse: Callable[[pa.Array], Parsed],
+    limit_numbers: Mapping[str, float],
+    bounds: tuple[float, float],
 ) -> Parsed:
     """Parses cells of which some may be limits.
 
     Args:
-        column: The column.
         cells: Cells of any Arrow type, without nulls and with blanks stripped.
         parse: Parses the cells that are no limits.
+        limit_numbers: The number that stands for each limit, at least one.
+        bounds: The bounds of the column, as numbers.
 
     Returns:
         For a limit its number; for other cells what `parse` returns, but that a number
         that stands for a limit is moved to the nearer bound.
     """
-    if not column.limits:
-        return parse(cells)
-
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from noisegate.schema.parsing import Parsed, is_text
 
-    if not is_text(cells.type):
-        parsed = parse(cells)
-        numbers = _without_limit_numbers(column, parsed.numbers)
-        return Parsed(numbers, parsed.is_bad, parsed.is_missing)
-
-    known_limits = pa.array(column.limits, cells.type)
-    limit_indices = pc.index_in(cells, value_set=known_limits).fill_null(-1)
-    indices = limit_indices.to_numpy(zero_copy_only=False)
+    indices = np.full(len(cells), -1)
+    if is_text(cells.type):
+        known_limits = pa.array(list(limit_numbers), cells.type)
+        found = pc.index_in(cells, value_set=known_limits).fill_null(-1)
+        indices = found.to_numpy(zero_copy_only=False)
     is_limit = indices >= 0
     measured = parse(cells.filter(pa.array(~is_limit)))
 
-    numbers = np.zeros(len(cells), dtype=measured.numbers.dtype)
-    numbers[~is_limit] = _without_limit_numbers(column, measured.numbers)
-    limit_numbers = np.array(list(column.limit_numbers.values()), dtype=numbers.dtype)
-    numbers[is_limit] = limit_numbers[indices[is_limit]]
+    dtype = measured.numbers.dtype
+    numbers = np.zeros(len(cells), dtype=dtype)
+    numbers[~is_limit] = _without_limit_numbers(
+        measured.numbers, limit_numbers.values(), bounds
+    )
+    numbers[is_limit] = np.array([*limit_numbers.values()], dtype)[indices[is_limit]]
     is_bad = np.zeros(len(cells), dtype=np.bool_)
     is_bad[~is_limit] = measured.is_bad
     is_missing = np.zeros(len(cells), dtype=np.bool_)
@@ -200,39 +176,37 @@ def parse_with_limits(
 
 
 def _without_limit_numbers(
-    column: BoundedColumn, numbers: npt.NDArray[Any]
+    numbers: npt.NDArray[Any],
+    limit_numbers: Iterable[float],
+    bounds: tuple[float, float],
 ) -> npt.NDArray[Any]:
     """Moves measured numbers that stand for limits to the nearer bound."""
-    import numpy as np
-
-    lower = column.to_number(column.lower)
-    upper = column.to_number(column.upper)
-    measured = numbers
-    for number in column.limit_numbers.values():
-        bound = lower if number < lower else upper
-        measured = np.where(measured == number, bound, measured).astype(numbers.dtype)
-    return measured
+    lower, upper = bounds
+    moved = numbers.copy()
+    for number in limit_numbers:
+        moved[numbers == number] = lower if number < lower else upper
+    return moved
 
 
 def write_with_limits(
-    column: BoundedColumn,
-    cells: pa.Array,
+    texts: pa.Array,
     numbers: npt.NDArray[Any],
     is_missing: Mask,
+    limit_numbers: Mapping[str, float],
 ) -> pa.Array:
-    """Writes decoded cells as text, with the texts of limits among them.
+    """Writes the texts of limits among those of numbers.
 
     Args:
-        column: The column, with limits.
-        cells: The cells as they are written without limits, null where missing.
+        texts: The cells as text, null where missing.
         numbers: Their numbers, arbitrary where missing, (cells,).
         is_missing: Which cells are missing, (cells,).
+        limit_numbers: The number that stands for each limit.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = column.write_text(cells)
-    for limit, number in column.limit_numbers.items():
+    written = texts
+    for limit, number in limit_numbers.items():
         is_limit = pa.array((numbers == number) & ~is_missing)
-        texts = pc.if_else(is_limit, limit, texts)
-    return texts
+        written = pc.if_else(is_limit, limit, written)
+    return written
