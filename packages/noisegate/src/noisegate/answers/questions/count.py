@@ -13,10 +13,11 @@ from noisegate.answers.estimates import (
     spread_of_table,
 )
 from noisegate.answers.evidence import Evidence
+from noisegate.answers.questions.groups import counts_with_cell
 from noisegate.answers.questions.question import (
     Question,
     find_level,
-    index_of_limit,
+    limit_cell,
     parse_call,
     parse_level,
     question_error,
@@ -24,7 +25,6 @@ from noisegate.answers.questions.question import (
     require_levels,
 )
 from noisegate.answers.questions.sums import estimate_from_moments, moments_of_columns
-from noisegate.answers.questions.tables import counts_together
 
 
 @register("count")
@@ -65,15 +65,14 @@ class Count(Question):
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the number of records."""
         names = [f"{self.column} = {self.level}"]
-        limit_index = index_of_limit(self, evidence, self.column, self.level)
-        if limit_index is not None:
-            spread = spread_of_table(
-                counts_together(self, evidence, self.columns), intervals
-            )
+        cell = limit_cell(evidence, self.column, self.level)
+        if cell is not None:
+            table, index_of_cell = counts_with_cell(self, evidence, self.columns, cell)
+            spread = spread_of_table(table, intervals)
             return estimate(
                 self.text,
                 names,
-                lambda counts: counts[[limit_index]],
+                lambda counts: counts[[index_of_cell]],
                 spread,
                 intervals,
             )

@@ -20,7 +20,7 @@ from noisegate.answers.estimates import (
     estimate,
     spread_of_table,
 )
-from noisegate.answers.evidence import Evidence
+from noisegate.answers.evidence import Evidence, NotMeasuredError
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.questions.question import Question, level_text
 from noisegate.answers.questions.sums import quotients_and_differences
@@ -88,6 +88,38 @@ def mean_by_table(
     return estimate(question.text, names, means, spread, intervals)
 
 
+def counts_with_cell(
+    question: Question, evidence: Evidence, columns: Sequence[str], cell: NumberRange
+) -> tuple[NoisyTable, int]:
+    """Returns counts of which one is of a cell of the first column alone.
+
+    Args:
+        question: For the message.
+        evidence: What the release says.
+        columns: The number, and the columns of groups if any.
+        cell: The cell, such as that of a limit.
+
+    Returns:
+        The counts of all columns, or of the number on finer cells; and the index of the
+        cell.
+
+    Raises:
+        NotMeasuredError: if the cell was counted together with others only.
+    """
+    tables = [counts_together(question, evidence, columns)]
+    if len(columns) == 1:
+        tables += evidence.measurements.histograms(columns[0])
+    for table in tables:
+        cells = table.domain.cells[0]
+        if cell in cells:
+            return table, cells.index(cell)
+    text = evidence.limit_text(columns[0], cell.low)
+    raise NotMeasuredError(
+        f"query {question.text!r}: {text!r} was counted together with the numbers "
+        "beside it, for the noise is large; ask with a larger epsilon."
+    )
+
+
 def share_by_table(
     question: Question,
     evidence: Evidence,
@@ -104,10 +136,31 @@ def share_by_table(
         intervals: Which intervals are wanted.
         column: The column with the level.
         position: Index of the level.
-        groups: The columns of the groups; none for all records.
+        groups: The columns of the groups.
+    """
+    table = counts_together(question, evidence, [column, *groups])
+    return share_in_table(question, evidence, intervals, table, position, groups)
+
+
+def share_in_table(
+    question: Question,
+    evidence: Evidence,
+    intervals: Intervals,
+    table: NoisyTable,
+    position: int,
+    groups: Sequence[str],
+) -> list[Estimate]:
+    """Estimates the share of one cell in each group.
+
+    Args:
+        question: The question.
+        evidence: What the release says.
+        intervals: Which intervals are wanted.
+        table: Counts, of which the first column has the cell.
+        position: Index of the cell.
+        groups: The other columns of the table; none for all records.
     """
     names = _group_names(question, evidence, groups) if groups else [question.text]
-    table = counts_together(question, evidence, [column, *groups])
     n_levels = table.domain.shape[0]
 
     def shares(values: Floats) -> Floats:

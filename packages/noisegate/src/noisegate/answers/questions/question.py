@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 from noisegate.answers.domain import Level, NumberRange
 from noisegate.answers.estimates import Estimate, Intervals
-from noisegate.answers.evidence import Evidence, NotMeasuredError
+from noisegate.answers.evidence import Evidence
 from noisegate.errors import OptionError
 from noisegate.registry import Registry
 
@@ -205,35 +205,22 @@ def find_level(
     )
 
 
-def index_of_limit(
-    question: Question, evidence: Evidence, column: str, text: str
-) -> int | None:
-    """Finds the cell of a number that holds a limit alone.
+def limit_cell(evidence: Evidence, column: str, text: str) -> NumberRange | None:
+    """Returns the cell that holds a limit of a number alone.
 
     Args:
-        question: For the message.
         evidence: What the release says.
         column: Name of a column.
         text: What the question calls a level, such as "<0.5".
 
     Returns:
-        The index of the cell; None if the column has levels, or no such limit.
-
-    Raises:
-        NotMeasuredError: if the noise left the limit in one cell with numbers.
+        The cell; None if the column has levels, or no such limit.
     """
     number_column = evidence.numeric_column(column)
     if number_column is None or text not in number_column.limit_numbers:
         return None
-    number = number_column.limit_numbers[text]
-    cells = evidence.measurements.domain.by_name[column]
-    limit_cell = NumberRange(float(number), float(number))
-    if limit_cell not in cells:
-        raise NotMeasuredError(
-            f"query {question.text!r}: {text!r} was not counted by itself, as the noise "
-            "is too large for so few records; ask with a larger epsilon."
-        )
-    return cells.index(limit_cell)
+    number = float(number_column.limit_numbers[text])
+    return NumberRange(number, number)
 
 
 def require_levels(

@@ -11,12 +11,17 @@ from noisegate.answers.distribution import censored_distribution
 from noisegate.answers.domain import Floats
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
-from noisegate.answers.questions.groups import needs_table, share_by_table
+from noisegate.answers.questions.groups import (
+    counts_with_cell,
+    needs_table,
+    share_by_table,
+    share_in_table,
+)
 from noisegate.answers.questions.question import (
     Question,
     column_name,
     find_level,
-    index_of_limit,
+    limit_cell,
     parse_call,
     parse_level,
     question_error,
@@ -71,10 +76,11 @@ class Share(Question):
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the share; with groups each of them, and differences to the first."""
-        limit_index = index_of_limit(self, evidence, self.column, self.level)
-        if limit_index is not None:
-            return share_by_table(
-                self, evidence, intervals, self.column, limit_index, self.groups
+        cell = limit_cell(evidence, self.column, self.level)
+        if cell is not None:
+            table, position = counts_with_cell(self, evidence, self.columns, cell)
+            return share_in_table(
+                self, evidence, intervals, table, position, self.groups
             )
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)

@@ -144,14 +144,30 @@ def draft_with_limits(
         return None
 
     form: dict[str, Any] = {**entry.form, "limits": texts}
+    reasons = []
+    decimals = _common_decimals(numbers)
+    if decimals and column.format is None:
+        form["format"] = "0." + "0" * decimals
+        reasons.append(f"format: each number is written with {decimals} decimals")
     form = _with_bounds_at_limits(column, form, numbers)
     fraction = pc.sum(is_limit).as_py() / len(cells)
     quoted = ", ".join(map(repr, texts))
-    reason = (
+    reasons.append(
         f"limits: all cells are numbers but {quoted} ({fraction:.1%} of records); each "
         "is a value of its own, no number, and written back as it is"
     )
-    return replace(entry, form=form, comments=(*entry.comments, reason))
+    return replace(entry, form=form, comments=(*entry.comments, *reasons))
+
+
+def _common_decimals(numbers: pa.Array) -> int:
+    """Returns how many digits all numbers have behind the point; 0 if they differ.
+
+    Samples are text here, and a file with 3.0 among its numbers shall not get 3.
+    """
+    pattern = re.compile(r"-?[0-9]+\.([0-9]+)")
+    matches = [pattern.fullmatch(text) for text in numbers.unique().to_pylist()]
+    widths = {0 if match is None else len(match[1]) for match in matches}
+    return widths.pop() if len(widths) == 1 else 0
 
 
 def _with_bounds_at_limits(

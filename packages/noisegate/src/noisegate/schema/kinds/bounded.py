@@ -391,9 +391,10 @@ class NumberColumn(BoundedColumn):
             try:
                 number = float(value) if self.fractional else int(value)
             except ValueError:
+                limits = "".join(f" or {limit!r}" for limit in self.limits)
                 raise SchemaError(
-                    f"column {self.name!r}: a value must be {self.expected_value}, "
-                    f"found {value!r}"
+                    f"column {self.name!r}: a value must be {self.expected_value}"
+                    f"{limits}, found {value!r}"
                 ) from None
         checked: float = self.checked_value(self.name, "a value", number)
         return checked
@@ -454,12 +455,10 @@ class RealColumn(BoundedColumn):
         width = self.upper - self.lower
         values = []
         for offset in limit_offsets(self.limits):
-            is_below = offset < 0
-            outermost = (
-                min(self.lower, *self.atoms)
-                if is_below
-                else max(self.upper, *self.atoms)
-            )
+            if offset < 0:
+                outermost = min((self.lower, *self.atoms))
+            else:
+                outermost = max((self.upper, *self.atoms))
             distance = max(width, abs(outermost) * _MIN_LIMIT_DISTANCE)
             values.append(outermost + offset * distance)
         return tuple(values)
