@@ -7,6 +7,7 @@ import pytest
 
 from noisegate import Pairwise, Schema, fit
 from noisegate.answers.infer import infer
+from noisegate.app.drafts.dictionaries import read_dictionary
 from noisegate.app.drafts.draft import draft, draft_schema
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.schema_gate import discover_schema
@@ -126,6 +127,15 @@ def test_numbers_with_limits_are_drafted(texts, limits, bounds):
 )
 def test_grades_and_words_are_levels(texts):
     assert draft_schema({"x": texts * 20}).column("x").kind == "categorical"
+
+
+def test_a_code_book_lists_limits_as_values_of_a_number(tmp_path):
+    path = tmp_path / "book.csv"
+    path.write_text("variable,type,min,max,values\nage,integer,18,89,90+=90 or older\n")
+    (entry,) = read_dictionary(path).entries
+    assert entry.column == Integer(
+        name="age", lower=18, upper=89, missing=True, limits=["90+"]
+    )
 
 
 def test_a_discovery_keeps_the_limits_that_are_stated(tmp_path):

@@ -13,6 +13,7 @@ From the outside inwards:
 - `linked`, `links`: several tables, and how they hang together.
 - `dictionaries`: columns from a data dictionary.
 - `texts`, `formats`, `numbers`, `times`: columns by what their cells hold.
+- `limits`, `limit_texts`: numbers beside texts such as "<0.5".
 - `stored`: the types and spellings in which a file stores its columns.
 - `regularities`: sentinels, steps and atoms of numbers.
 - `rules`, `dependencies`: what holds between columns, as constraints and remarks.

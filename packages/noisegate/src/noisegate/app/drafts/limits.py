@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
+from noisegate.app.drafts.drafted import DraftedColumn
 from noisegate.app.drafts.formats import draft_formatted
+from noisegate.app.drafts.limit_texts import NUMBER, limit_texts, number_in
 from noisegate.app.drafts.numbers import draft_number
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import column_from_form
@@ -32,70 +33,10 @@ _MAX_LIMITS = 12
 # Fewer different numbers, beside limits, are levels such as 0, 1, 2 and 3+.
 _MIN_NUMBERS_BESIDE_LIMITS = 5
 
-_NUMBER = re.compile(r"[0-9]+(?:[.,'’ ][0-9]+)*")
-# Where a number may stand in the text of a limit, with its unit or a currency.
-_AMOUNT = (
-    r"[-+]?[$€£]?\s?[0-9]+(?:[.,'’ ][0-9]+)*\s?(?:%|[$€£]|[a-zµμ][a-zµμ0-9/]{0,9})?"
-)
-
-
-def limit_texts(cells: pa.Array) -> list[str]:
-    """Returns the distinct texts that look like limits, those that point down first.
-
-    Args:
-        cells: Text, without missing cells and with blanks stripped, (records,).
-
-    Returns:
-        The texts, ascending by the number in them; those without one come first where
-        they point down, and last where they point up.
-
-    Examples:
-        >>> import pyarrow as pa
-        >>> from noisegate.app.drafts.limits import limit_texts
-        >>> limit_texts(pa.array(["1.5", "> 90", "<0.5", "n.d.", "unter 5", "1 to 2"]))
-        ['n.d.', '<0.5', 'unter 5', '> 90']
-    """
-    pattern = _limit_pattern()
-    texts = [text for text in cells.unique().to_pylist() if pattern.fullmatch(text)]
-    return sorted(texts, key=_place_of_limit)
-
-
-def _limit_pattern() -> re.Pattern[str]:
-    """Returns the pattern of texts that are limits, in any case."""
-    words = vocabulary("limits")
-    signs = f"(?:{words['signs']})"
-    names = f"(?:{words['names']})"
-    before = f"(?:{words['before']})"
-    after = f"(?:{words['after']})"
-    return re.compile(
-        rf"{signs}\s*(?:{_AMOUNT}|{names})|{before}\s*{_AMOUNT}"
-        rf"|{_AMOUNT}\s*{after}|{names}",
-        re.IGNORECASE,
-    )
-
-
-def _place_of_limit(text: str) -> tuple[bool, float, str]:
-    """Returns by what limits are ordered: their direction, number and text."""
-    is_above = points_up(text)
-    number = _number_in(text)
-    if number is None:
-        number = float("inf") if is_above else float("-inf")
-    return is_above, number, text
-
-
-def _number_in(text: str) -> float | None:
-    """Returns the number in the text of a limit, roughly; None if it has none."""
-    match = _NUMBER.search(text)
-    if match is None:
-        return None
-    digits = re.sub(r"['’ ]", "", match[0]).replace(",", ".")
-    whole, point, decimals = digits.rpartition(".")
-    return float(f"{whole.replace('.', '')}{point}{decimals}")
-
 
 def without_limits(cells: pa.Array) -> pa.Array:
     """Returns the cells of text that do not look like limits, in their order."""
-    texts = limit_texts(cells)
+    texts = limit_texts(cells.unique().to_pylist())
     if not texts:
         return cells
     return cells.filter(pc.invert(pc.is_in(cells, value_set=pa.array(texts))))
@@ -126,7 +67,7 @@ def draft_with_limits(
     """
     if not is_text(cells.type):
         return None
-    texts = limit_texts(cells.cast(pa.string()))
+    texts = limit_texts(cells.unique().to_pylist())
     if not 0 < len(texts) <= _MAX_LIMITS:
         return None
     is_limit = pc.is_in(cells, value_set=pa.array(texts, cells.type))
@@ -189,7 +130,7 @@ def _with_bounds_at_limits(
     if not len(regular):
         return dict(form)
     for text in form["limits"]:
-        match = _NUMBER.search(text)
+        match = NUMBER.search(text)
         if match is None:
             continue
         parsed = column.parse_formatted(pa.array([match[0]]))
@@ -216,5 +157,5 @@ def _has_grades(texts: list[str], upper: float) -> bool:
         texts: The limits.
         upper: Upper bound of the numbers.
     """
-    ends = [_number_in(text) for text in texts if text.endswith("+")]
+    ends = [number_in(text) for text in texts if text.endswith("+")]
     return len(ends) > 1 and any(end is not None and end < upper / 2 for end in ends)
