@@ -145,7 +145,9 @@ class CellScores(NamedTuple):
 
     Attributes:
         means: Its mean over the records of the cell.
-        errors: What the mean may be off by, as a standard deviation.
+        errors: What the mean may be off by, as a standard deviation. It has a sign
+            where numbers share a cell with an atom outside the bounds: if more of its
+            records have a number, the sum of numbers is as much larger, or smaller.
         deviations: Its standard deviation within the cell.
     """
 
@@ -273,10 +275,10 @@ class Evidence:
         scaled = feature_map.numeric[0]
         n_cells = len(self.measurements.domain.by_name[name])
         scores = _number_scores(self.fine_cells(name), scaled, n_cells=n_cells)
-        presence = self.presence(name)
+        presence = _presence_scores(self.presence(name))
         return CellScores(
-            means=term.centre * presence + term.scale * scores.means,
-            errors=term.scale * scores.errors,
+            means=term.centre * presence.means + term.scale * scores.means,
+            errors=np.abs(term.centre * presence.errors + term.scale * scores.errors),
             deviations=term.scale * scores.deviations,
         )
 
@@ -525,9 +527,7 @@ class _TermScores:
             # An indicator varies by a half at most.
             return CellScores(indicator, np.zeros(len(cells)), 0.5 * indicator)
         if term.kind == "present":
-            presence = self.evidence.presence(term.column)
-            deviations = np.sqrt(presence * (1 - presence))
-            return CellScores(presence, _MEAN_ERROR * deviations, deviations)
+            return _presence_scores(self.evidence.presence(term.column))
         column_index = self.evidence.names.index(term.column)
         scaled = next(
             number
@@ -565,14 +565,29 @@ def _number_scores(
     deviations = np.sqrt(np.maximum(squares - means**2, 0))
     withinfine_cells = sum_in_cells(amount_shares * width) / 4
     errors = np.hypot(withinfine_cells, _MEAN_ERROR * deviations)
+
+    presence = sum_in_cells(amount_shares)
+    is_mixed = (presence > 0) & (sum_in_cells(fine.shares * ~fine.is_amount) > 0)
+    if is_mixed.any():
+        amounts = means / np.where(presence > 0, presence, 1.0)
+        spread = np.sqrt(np.maximum(squares - means * amounts, 0))
+        within = np.hypot(withinfine_cells, _MEAN_ERROR * spread)
+        shift = amounts * _presence_scores(np.clip(presence, 0, 1)).errors
+        errors = np.where(is_mixed, shift + np.copysign(within, shift), errors)
     return CellScores(means, errors, deviations)
+
+
+def _presence_scores(presence: Floats) -> CellScores:
+    """Returns the scores of the term that is 1 where a number is present."""
+    deviations = np.sqrt(presence * (1 - presence))
+    return CellScores(presence, _MEAN_ERROR * deviations, deviations)
 
 
 def _squared(scores: CellScores) -> CellScores:
     """Returns the scores of the square of a number."""
     squares = scores.means**2 + scores.deviations**2
     errors = (
-        2 * np.abs(scores.means) * scores.errors
+        2 * np.abs(scores.means * scores.errors)
         + scores.errors**2
         + _SQUARE_ERROR * scores.deviations**2
     )

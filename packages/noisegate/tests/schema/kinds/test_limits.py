@@ -61,6 +61,16 @@ def test_each_limit_is_read_and_written_as_it_is_and_no_number_is_one(column):
     assert not rule.broken(twice, both.layout, ())[:5].any()
 
 
+def test_models_rest_on_the_number_of_each_limit():
+    texts = ["neg", "<5", "unter 9", "LOD", ">7", "9+", "über 9", "9 or older", "high"]
+    fields = {"name": "x", "lower": 5, "upper": 7, "limits": texts}
+    places = [-4, -3, -2, -1, 1, 2, 3, 4, 5]
+    numbers = [5 + place if place < 0 else 7 + place for place in places]
+    assert list(Integer(**fields).limit_numbers.values()) == numbers
+    widths = [5 + 2 * place if place < 0 else 7 + 2 * place for place in places]
+    assert list(Continuous(**fields).limit_numbers.values()) == widths
+
+
 def test_a_schema_without_limits_has_the_form_that_it_always_had():
     age = Integer(name="age", lower=0, upper=99)
     assert column_form(age) == {"kind": "integer", "lower": 0, "upper": 99}

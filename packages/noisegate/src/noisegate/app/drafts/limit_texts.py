@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from noisegate.app.drafts.drafted import vocabulary
 from noisegate.schema.kinds.limits import points_up
 
-NUMBER = re.compile(r"[0-9]+(?:[.,'’ ][0-9]+)*")
+NUMBER = re.compile(r"[0-9]+(?:[.,'’ ][0-9]+)*|[.,][0-9]+")
 """A number in the text of a limit, with whatever marks it has."""
 
 # Where a number may stand in the text of a limit, with its unit or a currency.
 _AMOUNT = (
-    r"[-+]?[$€£]?\s?[0-9]+(?:[.,'’ ][0-9]+)*\s?(?:%|[$€£]|[a-zµμ][a-zµμ0-9/]{0,9})?"
+    rf"[-+]?[$€£]?\s?(?:{NUMBER.pattern})\s?(?:%|[$€£]|[a-zµμ][a-zµμ0-9/]{{0,9}})?"
 )
 
 
@@ -41,11 +41,10 @@ def limit_texts(texts: Iterable[str]) -> list[str]:
 
 def _limit_pattern() -> re.Pattern[str]:
     """Returns the pattern of texts that are limits, in any case."""
-    words = vocabulary("limits")
-    signs = f"(?:{words['signs']})"
-    names = f"(?:{words['names']})"
-    before = f"(?:{words['before']})"
-    after = f"(?:{words['after']})"
+    signs, before, after, names = (
+        f"(?:{'|'.join(vocabulary('limits')[key])})"
+        for key in ("signs", "before", "after", "names")
+    )
     return re.compile(
         rf"{signs}\s*(?:{_AMOUNT}|{names})|{before}\s*{_AMOUNT}"
         rf"|{_AMOUNT}\s*{after}|{names}",

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from noisegate.schema.parsing import Mask, Parsed
 
 # Texts that point upwards, such as "> 90", "90+" and "over 90"; all others point down.
+# Models were fitted to the order that follows, so that no later version changes it.
 _POINTS_UP = re.compile(
-    r"(?:[>≥⩾]|=>|&gt;).*"
-    r"|.*\+"
-    r"|(?:over|above|more|greater|at least|from|g[te]|über|ueber|mehr|größer|mindestens"
-    r"|ab|high|hi|overflow|too many|tntc)\b.*"
-    r"|.*\b(?:over|above|more|older|higher|mehr|älter|höher|darüber)",
+    r"(?:[>≥⩾≧]|=>|&gt;).*"
+    r"|.*\+|.*plus"
+    r"|(?:over|above|more|greater|older|at least|from|g[te]|hi|high|overflow|too high"
+    r"|too many|tntc|ulo[dq]|über|ueber|oberhalb|mehr|größer|älter|mindestens|ab"
+    r"|zu hoch|plus|supérieure?|más|meer)\b.*"
+    r"|.*\b(?:over|above|more|older|up|higher|mehr|älter|höher|darüber|más|meer|ouder)",
     re.IGNORECASE,
 )
 
