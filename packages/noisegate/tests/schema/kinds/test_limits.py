@@ -102,7 +102,7 @@ def test_what_is_no_limit_is_refused(fields, message):
 
 def test_a_limit_that_is_not_listed_is_refused_and_not_quoted():
     schema = Schema([Decimal(name="crp", lower=0, upper=9, step=0.1)])
-    with pytest.raises(DataError, match=r'limits = \["<5", "90\+"\] in \[columns.crp\]') as refusal:  # fmt: skip
+    with pytest.raises(DataError, match=r'limits = \["<5", "90\+"\] under \[columns.crp\]') as refusal:  # fmt: skip
         fit({"crp": ["1.0", "<0.73"] * 9}, schema=schema, epsilon=1)
     assert "0.73" not in str(refusal.value)
 

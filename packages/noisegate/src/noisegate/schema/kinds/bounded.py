@@ -18,6 +18,7 @@ both where the values are plain numbers.
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ MAX_ATOMS = 32
 # Limits of real numbers stand a width of the bounds apart, or this fraction of the
 # outermost value where float64 could not tell them apart otherwise.
 _MIN_LIMIT_DISTANCE = 2.0**-20
+# Keys that TOML takes without quotes.
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,9 +311,10 @@ class BoundedColumn(ColumnKind):
         limits_cure = ""
         if self.may_have_limits:
             # The cell is private, so that the examples are not made from it.
+            key = self.name if _BARE_KEY.fullmatch(self.name) else f'"{self.name}"'
             limits_cure = (
-                'list cells with a sign such as "<" or "+" as limits = ["<5", "90+"] '
-                f"in [columns.{self.name}], "
+                "add cells with a sign such as < or + to the limits of the column (as "
+                f'limits = ["<5", "90+"] under [columns.{key}]), '
             )
         format_cure = ""
         if self.format is None and not self.reads_every_format:
