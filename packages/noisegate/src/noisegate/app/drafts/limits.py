@@ -32,6 +32,8 @@ from noisegate.schema.parsing import is_text, parse_floats
 _MAX_LIMITS = 12
 # Fewer different numbers, beside limits, are levels such as 0, 1, 2 and 3+.
 _MIN_NUMBERS_BESIDE_LIMITS = 5
+# Limits that are no measured number themselves: "90+" begins at 90.
+_INCLUSIVE = re.compile(r"\+$|^(?:[≥⩾≧≤⩽≦]|[<>]=|=[<>])")
 
 
 def without_limits(cells: pa.Array) -> pa.Array:
@@ -130,24 +132,45 @@ def _with_bounds_at_limits(
     if not len(regular):
         return dict(form)
     for text in form["limits"]:
-        match = NUMBER.search(text)
-        if match is None:
-            continue
-        parsed = column.parse_formatted(pa.array([match[0]]))
-        amount = parse_floats(parsed)
-        if amount.is_bad[0]:
-            continue
-        number = float(amount.numbers[0])
-        if points_up(text) and regular.max() <= number < upper:
-            upper = number if column.fractional else math.floor(number)
-        elif not points_up(text) and lower < number <= regular.min():
-            lower = number if column.fractional else math.ceil(number)
+        for number in _ends_at_limit(column, text):
+            if points_up(text) and regular.max() <= number < upper:
+                upper = number
+            elif not points_up(text) and lower < number <= regular.min():
+                lower = number
     bounded_form = {**form, "lower": lower, "upper": upper}
     try:
         column_from_form(column.name, bounded_form)
     except SchemaError:  # bounds that are no whole steps apart, or equal
         return dict(form)
     return bounded_form
+
+
+def _ends_at_limit(column: Any, text: str) -> list[float]:
+    """Returns where measured numbers may end beside a limit, the outer end first.
+
+    Beside "90+" that is 90, or 89 for whole numbers; beside ">90" it is 90.
+
+    Args:
+        column: The column, in whose format the number of the limit is.
+        text: The limit.
+    """
+    match = NUMBER.search(text)
+    if match is None:
+        return []
+    amount = parse_floats(column.parse_formatted(pa.array([match[0]])))
+    if amount.is_bad[0]:
+        return []
+    number = float(amount.numbers[0])
+    is_up = points_up(text)
+    if not column.stepped:
+        return [number]
+    if not column.fractional:
+        number = math.floor(number) if is_up else math.ceil(number)
+    if _INCLUSIVE.search(text) is None:
+        return [number]
+    step = -column.spacing if is_up else column.spacing
+    units = column.to_units(number) + step
+    return [number, column.to_number(column.from_units(units))]
 
 
 def _has_grades(texts: list[str], upper: float) -> bool:

@@ -159,8 +159,8 @@ def parse_with_limits(
     indices = np.full(len(cells), -1)
     if is_text(cells.type):
         known_limits = pa.array(list(limit_numbers), cells.type)
-        found = pc.index_in(cells, value_set=known_limits).fill_null(-1)
-        indices = found.to_numpy(zero_copy_only=False)
+        limit_indices = pc.index_in(cells, value_set=known_limits).fill_null(-1)
+        indices = limit_indices.to_numpy(zero_copy_only=False)
     is_limit = indices >= 0
     measured = parse(cells.filter(pa.array(~is_limit)))
 
