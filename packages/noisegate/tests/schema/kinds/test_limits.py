@@ -158,6 +158,8 @@ def test_a_discovery_keeps_the_limits_that_are_stated(tmp_path):
     )
     assert found.schema.column("x").limits == ("<5",)
     assert found.certificate.public["limits"] == {"x": ["<5"]}
+    with pytest.raises(DataError, match="the value is missing"):
+        discover_schema({"x": [*NUMBERS, "<5", None]}, epsilon=9, columns=path)
 
 
 def test_a_model_draws_and_answers_limits():

@@ -91,7 +91,7 @@ def draft_with_limits(
     decimals = _common_decimals(numbers)
     if decimals and column.format is None:
         form["format"] = "0." + "0" * decimals
-        reasons.append(f"format: each number is written with {decimals} decimals")
+        reasons.append(f"format: all numbers have as many decimals: {decimals}")
     form = _with_bounds_at_limits(column, form, numbers)
     fraction = pc.sum(is_limit).as_py() / len(cells)
     quoted = ", ".join(map(repr, texts))
