@@ -410,8 +410,7 @@ def encode_tolerantly(
     rows = np.flatnonzero(present)
     try:
         values = array.filter(pa.array(present))
-        plain = column.parse_formatted(values) if column.numeric else values
-        parsed = _tolerant_parser(column)(plain)
+        parsed = _parse_tolerantly(column, values)
     except UnexpectedType:
         parsed = Parsed(
             np.zeros(len(rows)),
@@ -422,6 +421,16 @@ def encode_tolerantly(
     gone = parsed.is_bad | parsed.is_missing
     present[rows[gone]] = False
     return encode_cells(column, parsed.numbers[~gone], present), outside
+
+
+def _parse_tolerantly(column: Column, values: pa.Array) -> Parsed:
+    """Parses cells without nulls; of a numeric column limits as such, and others in its format."""
+    parse = _tolerant_parser(column)
+    if not column.numeric:
+        return parse(values)
+    return column.parse_around_limits(
+        values, lambda measured: parse(column.parse_formatted(measured))
+    )
 
 
 def _tolerant_parser(column: Column) -> Parser:

@@ -5,8 +5,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisegate.answers.domain import NumberRange
 from noisegate.schema import Categorical, Date, Integer, Schema
 from noisegate_evaluate.reading import read_levels, read_numbers
+from noisegate_evaluate.reporting.released import range_name
 
 NAN = float("nan")
 
@@ -91,3 +93,14 @@ def test_levels_missing_and_outside_have_their_own_codes():
         3,
         0,
     ]
+
+
+def test_limits_are_read_as_such_also_beside_numbers_of_another_type():
+    dose = Integer(name="dose", lower=1, upper=9, missing=True, limits=["<1", "10+"])
+    cells = pa.array(["<1", "1.0", " 10+ ", "0", "10", "<2", None])
+    read = numbers(cells, dose)
+    assert read.unit.tolist()[:5] == [0, 0.1, 1, 0.1, 0.9]
+    assert read.outside.tolist() == [False] * 5 + [True, False]
+    cell = NumberRange(*[dose.limit_numbers["<1"]] * 2)
+    assert range_name(dose, cell) == "<1"
+    assert range_name(dose, NumberRange(3, dose.limit_numbers["10+"])) == "3 – 10+"

@@ -298,8 +298,10 @@ def range_name(column: NumericColumn, numbers: NumberRange) -> str:
         # A bound is a cell of its own, and the next one begins at the float64 above it.
         if high - low < _MIN_SHOWN_WIDTH * width:
             high = low
-        low = lower + round((low - lower) / width, _DIGITS_OF_RANGE) * width
-        high = lower + round((high - lower) / width, _DIGITS_OF_RANGE) * width
+        if column.limit_of(low) is None:
+            low = lower + round((low - lower) / width, _DIGITS_OF_RANGE) * width
+        if column.limit_of(high) is None:
+            high = lower + round((high - lower) / width, _DIGITS_OF_RANGE) * width
     ends = [number_name(column, low), number_name(column, high)]
     return " – ".join(dict.fromkeys(ends))
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from noisegate.answers.domain import Floats, Level, NumberRange, nest
 from noisegate.answers.estimates import Intervals
-from noisegate.answers.evidence import NotMeasuredError
+from noisegate.answers.evidence import Evidence, NotMeasuredError
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
+from noisegate.schema.layout import bounds_of
 
 # Keeps the weight of an exact count finite.
 _MIN_VARIANCE = 1e-12
@@ -90,6 +91,35 @@ class Distribution:
     def _cell_of(self, share: float) -> int:
         """Returns the first cell in or below which there is at least a share."""
         return min(int(np.searchsorted(self.shares, share)), len(self.shares) - 1)
+
+
+def censored_distribution(evidence: Evidence, column: str) -> Distribution:
+    """Returns the distribution of a number, with limits where they may lie.
+
+    A limit that points down, such as "<0.5", lies anywhere below the lower bound; one
+    that points up anywhere above the upper one.
+
+    Args:
+        evidence: What a release says.
+        column: A numeric column.
+
+    Raises:
+        NotMeasuredError: if nothing counted the column.
+    """
+    distribution = distribution_of(evidence.measurements, column)
+    number_column = evidence.numeric_column(column)
+    if number_column is None or not number_column.limits:
+        return distribution
+    lower, upper = bounds_of(number_column)
+    low = distribution.low.copy()
+    high = distribution.high.copy()
+    for number in number_column.limit_numbers.values():
+        is_below = number < lower
+        low_end = -math.inf if is_below else math.nextafter(upper, math.inf)
+        high_end = math.nextafter(lower, -math.inf) if is_below else math.inf
+        low[distribution.low == number] = low_end
+        high[distribution.high == number] = high_end
+    return replace(distribution, low=low, high=high)
 
 
 def distribution_of(measurements: Measurements, column: str) -> Distribution:

@@ -38,7 +38,12 @@ from noisegate.errors import OptionError
 from noisegate.privacy.release import Release
 from noisegate.queries.moments import Moments, ScaledColumn, moments_of
 from noisegate.schema import EncodedTable, NumericColumn, Schema
-from noisegate.schema.layout import positions_of
+from noisegate.schema.layout import (
+    bounds_of,
+    is_outer_atom,
+    numbers_at,
+    positions_of,
+)
 from noisegate.seeds import public_random
 
 if TYPE_CHECKING:
@@ -122,20 +127,27 @@ class FineCells(NamedTuple):
         high: Highest position.
         shares: Share of each part in its cell.
         cell_index: The cell of each part.
+        is_amount: Whether a part holds numbers, and no atom outside the bounds.
     """
 
     low: Floats
     high: Floats
     shares: Floats
     cell_index: npt.NDArray[np.integer]
+    is_amount: npt.NDArray[np.bool_]
 
 
 class CellScores(NamedTuple):
     """What a term is in each cell of its column, (cells,) each.
 
+    A number is 0 in a record that has none: a missing value, or an atom outside the
+    bounds such as a limit.
+
     Attributes:
         means: Its mean over the records of the cell.
-        errors: What the mean may be off by, as a standard deviation.
+        errors: What the mean may be off by, as a standard deviation. It has a sign
+            where numbers share a cell with an atom outside the bounds: if more of its
+            records have a number, the sum of numbers is as much larger, or smaller.
         deviations: Its standard deviation within the cell.
     """
 
@@ -201,6 +213,23 @@ class Evidence:
                 return column
         return None
 
+    def limit_text(self, name: str, number: float) -> str | None:
+        """Returns the limit for which a number of a column stands; None for others."""
+        column = self.numeric_column(name)
+        return None if column is None else column.limit_of(number)
+
+    def within_bounds(self, name: str, numbers: Floats) -> Floats:
+        """Moves numbers of a column with limits to its bounds; others stay.
+
+        Args:
+            name: A numeric column.
+            numbers: The numbers, of any shape.
+        """
+        column = self.numeric_column(name)
+        if column is None or not column.limits:
+            return numbers
+        return np.clip(numbers, *bounds_of(column))
+
     def levels(self, name: str) -> tuple[Level, ...]:
         """Returns the levels of a column that is no number, and None for missing."""
         return self.measurements.domain.by_name[name]
@@ -254,11 +283,28 @@ class Evidence:
         scaled = feature_map.numeric[0]
         n_cells = len(self.measurements.domain.by_name[name])
         scores = _number_scores(self.fine_cells(name), scaled, n_cells=n_cells)
+        presence = _presence_scores(self.presence(name))
         return CellScores(
-            means=term.centre + term.scale * scores.means,
-            errors=term.scale * scores.errors,
+            means=term.centre * presence.means + term.scale * scores.means,
+            errors=np.abs(term.centre * presence.errors + term.scale * scores.errors),
             deviations=term.scale * scores.deviations,
         )
+
+    def presence(self, name: str) -> Floats:
+        """Returns the share of records in each cell that have a number, (cells,).
+
+        It is 0 for missing values and for atoms outside the bounds, such as limits.
+
+        Args:
+            name: A numeric column.
+        """
+        fine = self.fine_cells(name)
+        n_cells = len(self.measurements.domain.by_name[name])
+        if fine.is_amount.all():
+            cells = self.measurements.domain.by_name[name]
+            return np.array([cell is not None for cell in cells], dtype=np.float64)
+        shares = np.bincount(fine.cell_index, fine.shares * fine.is_amount, n_cells)
+        return np.asarray(np.clip(shares, 0.0, 1.0), dtype=np.float64)
 
     def clipping_notes(self, moments: NoisyMoments) -> tuple[str, ...]:
         """Says of which numbers the sums of products count only a range."""
@@ -409,15 +455,35 @@ class Evidence:
             profile: CellProfile = profiles[column_index]
             if number_ranges(column, profile.bins) == cells:
                 return FineCells(
-                    profile.low, profile.high, profile.shares, profile.bin_of
+                    low=profile.low,
+                    high=profile.high,
+                    shares=profile.shares,
+                    cell_index=profile.bin_of,
+                    is_amount=_hold_amounts(column, profile.low, profile.high),
                 )
         ranges = [cell for cell in cells if isinstance(cell, NumberRange)]
+        low = positions_of(column, np.array([cell.low for cell in ranges]))
+        high = positions_of(column, np.array([cell.high for cell in ranges]))
         return FineCells(
-            low=positions_of(column, np.array([cell.low for cell in ranges])),
-            high=positions_of(column, np.array([cell.high for cell in ranges])),
+            low=low,
+            high=high,
             shares=np.ones(len(ranges)),
             cell_index=np.arange(len(ranges)),
+            is_amount=_hold_amounts(column, low, high),
         )
+
+
+def _hold_amounts(
+    column: NumericColumn, low: Floats, high: Floats
+) -> npt.NDArray[np.bool_]:
+    """Returns which cells hold numbers, rather than an atom outside the bounds.
+
+    Args:
+        column: The column.
+        low: Lowest position of each cell, (cells,).
+        high: Highest position, (cells,).
+    """
+    return ~is_outer_atom(column, numbers_at(column, (low + high) / 2))
 
 
 def evidence_of(model: ReleasedModel) -> Evidence:
@@ -469,8 +535,7 @@ class _TermScores:
             # An indicator varies by a half at most.
             return CellScores(indicator, np.zeros(len(cells)), 0.5 * indicator)
         if term.kind == "present":
-            is_present = np.array([cell is not None for cell in cells], dtype=float)
-            return CellScores(is_present, np.zeros(len(cells)), np.zeros(len(cells)))
+            return _presence_scores(self.evidence.presence(term.column))
         column_index = self.evidence.names.index(term.column)
         scaled = next(
             number
@@ -502,19 +567,35 @@ def _number_scores(
     def sum_in_cells(values: Floats) -> Floats:
         return np.bincount(fine.cell_index, values, n_cells).astype(np.float64)
 
-    means = sum_in_cells(fine.shares * middle)
-    squares = sum_in_cells(fine.shares * (middle**2 + width**2 / 12))
+    amount_shares = fine.shares * fine.is_amount
+    means = sum_in_cells(amount_shares * middle)
+    squares = sum_in_cells(amount_shares * (middle**2 + width**2 / 12))
     deviations = np.sqrt(np.maximum(squares - means**2, 0))
-    withinfine_cells = sum_in_cells(fine.shares * width) / 4
+    withinfine_cells = sum_in_cells(amount_shares * width) / 4
     errors = np.hypot(withinfine_cells, _MEAN_ERROR * deviations)
+
+    presence = sum_in_cells(amount_shares)
+    is_mixed = (presence > 0) & (sum_in_cells(fine.shares * ~fine.is_amount) > 0)
+    if is_mixed.any():
+        amounts = means / np.where(presence > 0, presence, 1.0)
+        spread = np.sqrt(np.maximum(squares - means * amounts, 0))
+        within = np.hypot(withinfine_cells, _MEAN_ERROR * spread)
+        shift = amounts * _presence_scores(np.clip(presence, 0, 1)).errors
+        errors = np.where(is_mixed, shift + np.copysign(within, shift), errors)
     return CellScores(means, errors, deviations)
+
+
+def _presence_scores(presence: Floats) -> CellScores:
+    """Returns the scores of the term that is 1 where a number is present."""
+    deviations = np.sqrt(presence * (1 - presence))
+    return CellScores(presence, _MEAN_ERROR * deviations, deviations)
 
 
 def _squared(scores: CellScores) -> CellScores:
     """Returns the scores of the square of a number."""
     squares = scores.means**2 + scores.deviations**2
     errors = (
-        2 * np.abs(scores.means) * scores.errors
+        2 * np.abs(scores.means * scores.errors)
         + scores.errors**2
         + _SQUARE_ERROR * scores.deviations**2
     )

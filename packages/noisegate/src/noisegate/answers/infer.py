@@ -92,7 +92,7 @@ def answer_question(
         return question.refused(
             f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
         )
-    notes = _unit_notes(question, evidence)
+    notes = [*_unit_notes(question, evidence), *_limit_notes(question, evidence)]
     return [replace(answer, notes=(*answer.notes, *notes)) for answer in answers]
 
 
@@ -103,4 +103,19 @@ def _unit_notes(question: Question, evidence: Evidence) -> list[str]:
         column = evidence.numeric_column(name)
         if column is not None and column.unit is not None:
             notes.append(f"{name!r} is counted in {column.unit}")
+    return notes
+
+
+def _limit_notes(question: Question, evidence: Evidence) -> list[str]:
+    """Says what the limits of a number count as, such as "<0.5"."""
+    notes = []
+    for name in question.columns:
+        column = evidence.numeric_column(name)
+        if column is None or not column.limits:
+            continue
+        limits = ", ".join(column.limits)
+        if question.limits_count_as == "missing":
+            notes.append(f"of {name!r} the measured numbers count, not {limits}")
+        elif question.limits_count_as == "ends":
+            notes.append(f"of {name!r} {limits} count as beyond the measured numbers")
     return notes

@@ -238,14 +238,19 @@ def _table_field(column: Column, *, is_csv: bool) -> dict[str, Any]:
          "constraints": {"required": True, "minimum": 0, "maximum": 9}}
     """
     constraints: dict[str, Any] = {"required": not column.missing}
-    if column.numeric and column.has_bounds_in_table_schema:
+    # Texts such as "<0.5" stand among the numbers, so that none of them has a type.
+    has_limits = bool(column.limits)
+    if column.numeric and column.has_bounds_in_table_schema and not has_limits:
         # Point masses, such as the code of an open end, may lie outside of the bounds.
         constraints["minimum"] = min([column.lower, *column.atoms])
         constraints["maximum"] = max([column.upper, *column.atoms])
     elif not (column.numeric or column.is_truth_value):
         constraints["enum"] = list(column.levels)
 
-    field: dict[str, Any] = {"name": column.name, "type": column.table_schema_type}
+    field: dict[str, Any] = {
+        "name": column.name,
+        "type": "string" if has_limits else column.table_schema_type,
+    }
     time_format = _csv_time_format(column) if is_csv else None
     if time_format is not None:
         field["format"] = time_format
@@ -357,7 +362,9 @@ def _croissant_fields(
     """Describes the columns of the file of records for Croissant."""
     if not isinstance(columns, _ImageColumns):
         return [
-            _croissant_field(name, column.name, column.croissant_type)
+            _croissant_field(
+                name, column.name, "sc:Text" if column.limits else column.croissant_type
+            )
             for column in columns
         ]
 

@@ -103,13 +103,17 @@ def format_as_text(column: Column, cells: Any) -> Any:
 def public_values(column: Column) -> pa.Array:
     """Returns the values that a schema states of a column, typed as `decode` does.
 
-    Of a numeric column its bounds and point masses, of another one its levels.
+    Of a numeric column its bounds and point masses, of another one its levels. Those of
+    a column with limits are text.
     """
     if not column.numeric:
         return pa.array(list(column.levels))
-    values = [column.lower, column.upper, *column.atoms]
+    values = [column.lower, column.upper, *column.all_atoms]
     numbers = np.array([column.to_number(value) for value in values])
-    return column.to_arrow(numbers, np.zeros(len(numbers), dtype=np.bool_))
+    nowhere = np.zeros(len(numbers), dtype=np.bool_)
+    if column.limits:
+        return column.decoded_cells(numbers, nowhere)
+    return column.to_arrow(numbers, nowhere)
 
 
 def check_stored(columns: Iterable[Column]) -> None:

@@ -15,8 +15,8 @@ A value of a region may be written as in Python, as in a schema file, or as text
 * a number, date or point in time as one value, or as a closed interval: ``(18, 30)`` or
   ``"18..30"``. An end that is left out, as in ``(18, None)`` or ``"18.."``, is the
   bound of the schema;
-* an atom outside the bounds as that one value: intervals hold numbers within the bounds
-  only;
+* an atom outside the bounds as that one value, and a limit as its text: intervals hold
+  numbers within the bounds only;
 * missing as None, or as one of the schema's missing_values.
 """
 
@@ -175,8 +175,16 @@ def _read_span(column: NumericColumn, value: Any) -> Span:
             or left out.
 
     Returns:
-        The interval as numbers, cut to the bounds; or an atom outside them, twice.
+        The interval as numbers, cut to the bounds; or an atom outside them, twice, as
+        the number of a limit.
     """
+    limit_number = (
+        column.limit_numbers.get(value.strip(TEXT_PADDING))
+        if isinstance(value, str)
+        else None
+    )
+    if limit_number is not None:
+        return limit_number, limit_number
     ends: Sequence[Any]
     if isinstance(value, str) and ".." in value:
         low_text, _, high_text = value.partition("..")
@@ -193,7 +201,9 @@ def _read_span(column: NumericColumn, value: Any) -> Span:
 
     low = _read_number(column, ends[0])
     high = _read_number(column, ends[1])
-    if low is not None and low == high and low in outer_atoms_of(column):
+    # The number of a limit is none that anybody could name.
+    named_atoms = set(outer_atoms_of(column)) - set(column.limit_numbers.values())
+    if low is not None and low == high and low in named_atoms:
         return low, low
     lower, upper = bounds_of(column)
     start = lower if low is None else low

@@ -36,7 +36,7 @@ def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
         The table. Continuous and decimal columns are float64, integers int64, dates
         date32, points in time timestamp[us] (in UTC if the bounds have a time zone),
         levels string or int64, truth values bool or their words; a column with a format
-        is text. Missing values are null.
+        or limits is text. Missing values are null.
 
     Raises:
         ValueError: if the records do not fit the schema: a wrong number of columns, a
@@ -172,7 +172,7 @@ def _decode_numbers(
             f"column {column.name!r}: a missing value where the schema allows none"
         )
     numbers = numbers_at(column, np.where(is_missing, 0.0, positions))
-    return column.format_cells(column.to_arrow(numbers, is_missing))
+    return column.decoded_cells(numbers, is_missing)
 
 
 def _decode_levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:

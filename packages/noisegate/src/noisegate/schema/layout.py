@@ -221,8 +221,8 @@ def bound_positions(column: NumericColumn) -> tuple[float, float]:
 
 
 def atoms_of(column: NumericColumn) -> tuple[float, ...]:
-    """Returns the atoms of a column, as numbers, ascending."""
-    return tuple(column.to_number(atom) for atom in column.atoms)
+    """Returns the atoms of a column and its limits, as numbers, ascending."""
+    return tuple(column.to_number(atom) for atom in column.all_atoms)
 
 
 def outer_atoms_of(column: NumericColumn) -> tuple[float, ...]:
@@ -236,7 +236,8 @@ def is_outer_atom(
 ) -> npt.NDArray[np.bool_]:
     """Returns which numbers of a column are atoms outside the bounds.
 
-    Such an atom, as 999 for unknown, is no amount that could be compared with others.
+    Such an atom, as 999 for unknown or the limit "<0.5", is no amount that could be
+    compared with others.
 
     Args:
         column: The column.
@@ -285,9 +286,10 @@ def _real_numbers_at(column: RealColumn, positions: Floats) -> Floats:
     below, above = column.outer_atoms
     numbers = _with_outer_atoms(numbers, positions, below)
     numbers = _with_outer_atoms(numbers, 1.0 - positions, above[::-1])
-    if column.atoms:
-        atom_positions = positions_of(column, np.asarray(column.atoms))
-        for atom, position in zip(column.atoms, atom_positions, strict=True):
+    atoms = atoms_of(column)
+    if atoms:
+        atom_positions = positions_of(column, np.asarray(atoms))
+        for atom, position in zip(atoms, atom_positions, strict=True):
             is_atom = np.abs(positions - position) <= _ATOM_TOLERANCE
             numbers = np.where(is_atom, atom, numbers)
     return np.asarray(numbers)

@@ -194,7 +194,18 @@ class Schema(StoredSchema):
             )
 
     def _check_levels(self) -> None:
-        """Checks that no level would be read as a missing value."""
+        """Checks that no level or limit would be read as a missing value."""
+        numeric_columns = self.file_layout.numeric if self.images is None else ()
+        for numeric_column in numeric_columns:
+            hidden = [
+                text for text in numeric_column.limits if text in self.missing_values
+            ]
+            if hidden:
+                raise SchemaError(
+                    f"column {numeric_column.name!r}: the limit {hidden[0]!r} is also "
+                    "one of missing_values and could never be read; remove it from the "
+                    "limits, or from missing_values"
+                )
         for column in self.file_layout.coded:
             unreadable = [
                 text for text in column.stated_texts if str(text) in self.missing_values
@@ -313,6 +324,11 @@ class Schema(StoredSchema):
         check_visible("the name of a column,", names)
         for column in self.file_layout.coded:
             check_visible(f"column {column.name!r}: the level", column.levels)
+        numeric_columns = self.file_layout.numeric if self.images is None else ()
+        for numeric_column in numeric_columns:
+            check_visible(
+                f"column {numeric_column.name!r}: the limit", numeric_column.limits
+            )
 
         has_stored_form = self.images is None and any(
             column.type or column.spelling for column in self.columns

@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from noisegate.answers.domain import Floats
-from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.estimates import (
+    Estimate,
+    Intervals,
+    estimate,
+    spread_of_table,
+)
 from noisegate.answers.evidence import Evidence
+from noisegate.answers.questions.groups import counts_with_cell
 from noisegate.answers.questions.question import (
     Question,
     find_level,
+    limit_cell,
     parse_call,
     parse_level,
     question_error,
@@ -31,6 +38,7 @@ class Count(Question):
     """
 
     forms = ("count(c = level)",)
+    limits_count_as = "groups"
 
     column: str
     level: str
@@ -56,6 +64,18 @@ class Count(Question):
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the number of records."""
+        names = [f"{self.column} = {self.level}"]
+        cell = limit_cell(evidence, self.column, self.level)
+        if cell is not None:
+            table, index_of_cell = counts_with_cell(self, evidence, self.columns, cell)
+            spread = spread_of_table(table, intervals)
+            return estimate(
+                self.text,
+                names,
+                lambda counts: counts[[index_of_cell]],
+                spread,
+                intervals,
+            )
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)
         moments = moments_of_columns(self, evidence, self.columns)
@@ -64,5 +84,4 @@ class Count(Question):
         def count(values: Floats) -> Floats:
             return moments.matrix(values)[[index], 0]
 
-        names = [f"{self.column} = {self.level}"]
         return estimate_from_moments(self, names, count, evidence, moments, intervals)

@@ -20,7 +20,7 @@ from noisegate.answers.estimates import (
     estimate,
     spread_of_table,
 )
-from noisegate.answers.evidence import Evidence
+from noisegate.answers.evidence import Evidence, NotMeasuredError
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.questions.question import Question, level_text
 from noisegate.answers.questions.sums import quotients_and_differences
@@ -60,11 +60,12 @@ def mean_by_table(
         table.variance[:n_present],
     )
     scores = evidence.number_scores(column)
+    presence = evidence.presence(column)[:n_present]
 
     def means(values: Floats) -> Floats:
         counts = values[:-n_present].reshape(n_present, -1)
         cell_means = values[-n_present:]
-        return _by_group(cell_means @ counts, counts.sum(axis=0), len(groups))
+        return _by_group(cell_means @ counts, presence @ counts, len(groups))
 
     # The means of cells are values too, with errors of their own.
     counts_spread = spread_of_table(present, intervals)
@@ -87,6 +88,38 @@ def mean_by_table(
     return estimate(question.text, names, means, spread, intervals)
 
 
+def counts_with_cell(
+    question: Question, evidence: Evidence, columns: Sequence[str], cell: NumberRange
+) -> tuple[NoisyTable, int]:
+    """Returns counts of which one is of a cell of the first column alone.
+
+    Args:
+        question: For the message.
+        evidence: What the release says.
+        columns: The number, and the columns of groups if any.
+        cell: The cell, such as that of a limit.
+
+    Returns:
+        The counts of all columns, or of the number on finer cells; and the index of the
+        cell.
+
+    Raises:
+        NotMeasuredError: if the cell was counted together with others only.
+    """
+    tables = [counts_together(question, evidence, columns)]
+    if len(columns) == 1:
+        tables += evidence.measurements.histograms(columns[0])
+    for table in tables:
+        cells = table.domain.cells[0]
+        if cell in cells:
+            return table, cells.index(cell)
+    text = evidence.limit_text(columns[0], cell.low)
+    raise NotMeasuredError(
+        f"query {question.text!r}: {text!r} was counted together with the numbers "
+        "beside it, for the noise is large; ask with a larger epsilon."
+    )
+
+
 def share_by_table(
     question: Question,
     evidence: Evidence,
@@ -105,8 +138,29 @@ def share_by_table(
         position: Index of the level.
         groups: The columns of the groups.
     """
-    names = _group_names(question, evidence, groups)
     table = counts_together(question, evidence, [column, *groups])
+    return share_in_table(question, evidence, intervals, table, position, groups)
+
+
+def share_in_table(
+    question: Question,
+    evidence: Evidence,
+    intervals: Intervals,
+    table: NoisyTable,
+    position: int,
+    groups: Sequence[str],
+) -> list[Estimate]:
+    """Estimates the share of one cell in each group.
+
+    Args:
+        question: The question.
+        evidence: What the release says.
+        intervals: Which intervals are wanted.
+        table: Counts, of which the first column has the cell.
+        position: Index of the cell.
+        groups: The other columns of the table; none for all records.
+    """
+    names = _group_names(question, evidence, groups) if groups else [question.text]
     n_levels = table.domain.shape[0]
 
     def shares(values: Floats) -> Floats:
@@ -134,7 +188,7 @@ def _group_names(
     """
     names_of_columns = [
         [
-            f"{name} = {_value_text(cell)}"
+            f"{name} = {_value_text(evidence, name, cell)}"
             for cell in _group_cells(question, evidence, name)
         ]
         for name in groups
@@ -161,8 +215,8 @@ def _group_cells(
     return cells
 
 
-def _value_text(cell: Level) -> str:
+def _value_text(evidence: Evidence, column: str, cell: Level) -> str:
     """Returns a cell of one value as text."""
     if isinstance(cell, NumberRange):
-        return f"{cell.low:g}"
+        return evidence.limit_text(column, cell.low) or f"{cell.low:g}"
     return level_text(cell)

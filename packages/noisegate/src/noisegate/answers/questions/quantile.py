@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from noisegate.answers.distribution import distribution_of
+from noisegate.answers.distribution import censored_distribution
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
 from noisegate.answers.questions.question import (
@@ -35,6 +35,7 @@ class Quantile(Question):
     percent_of = "range"
     unit_columns = "first"
     rests_on = "tables"
+    limits_count_as = "ends"
 
     column: str
     probabilities: tuple[float, ...]
@@ -66,7 +67,12 @@ class Quantile(Question):
         All come from one curve that never falls, so they cannot cross.
         """
         require_number(self, evidence, self.column)
-        distribution = distribution_of(evidence.measurements, self.column)
+        distribution = censored_distribution(evidence, self.column)
+        distribution = replace(
+            distribution,
+            low=evidence.within_bounds(self.column, distribution.low),
+            high=evidence.within_bounds(self.column, distribution.high),
+        )
         quantiles = [
             distribution.quantile(probability, intervals)
             for probability in self.probabilities

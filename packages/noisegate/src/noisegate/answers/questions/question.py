@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
-from noisegate.answers.domain import Level
+from noisegate.answers.domain import Level, NumberRange
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
 from noisegate.errors import OptionError
@@ -37,6 +37,8 @@ class Question(ABC):
         rests_on: Whether second moments narrow the answers, or tables of counts alone
             say something.
         unit_columns: In the units of which of its columns answers, or their names, are.
+        limits_count_as: What a limit of a number, such as "<0.5", counts as: a missing
+            value; as beyond all numbers; or as a group of its own.
         text: The question, as it was asked.
     """
 
@@ -45,6 +47,7 @@ class Question(ABC):
     percent_of: ClassVar[Literal["one", "range"] | None] = None
     rests_on: ClassVar[Literal["moments", "tables"]] = "moments"
     unit_columns: ClassVar[Literal["none", "first", "all"]] = "none"
+    limits_count_as: ClassVar[Literal["missing", "ends", "groups"]] = "missing"
 
     text: str
 
@@ -204,6 +207,24 @@ def find_level(
     raise question.error(
         f": {column!r} has no level {value!r}; it has {', '.join(texts)}."
     )
+
+
+def limit_cell(evidence: Evidence, column: str, text: str) -> NumberRange | None:
+    """Returns the cell that holds a limit of a number alone.
+
+    Args:
+        evidence: What the release says.
+        column: Name of a column.
+        text: What the question calls a level, such as "<0.5".
+
+    Returns:
+        The cell; None if the column has levels, or no such limit.
+    """
+    number_column = evidence.numeric_column(column)
+    if number_column is None or text not in number_column.limit_numbers:
+        return None
+    number = float(number_column.limit_numbers[text])
+    return NumberRange(number, number)
 
 
 def require_levels(

@@ -7,15 +7,21 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from noisegate.answers.distribution import distribution_of
+from noisegate.answers.distribution import censored_distribution
 from noisegate.answers.domain import Floats
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
-from noisegate.answers.questions.groups import needs_table, share_by_table
+from noisegate.answers.questions.groups import (
+    counts_with_cell,
+    needs_table,
+    share_by_table,
+    share_in_table,
+)
 from noisegate.answers.questions.question import (
     Question,
     column_name,
     find_level,
+    limit_cell,
     parse_call,
     parse_level,
     question_error,
@@ -47,6 +53,7 @@ class Share(Question):
 
     forms = ("share(c = level)", "share(c = level) by g", "share(c = level) by g, h")
     percent_of = "one"
+    limits_count_as = "groups"
 
     column: str
     level: str
@@ -69,6 +76,12 @@ class Share(Question):
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the share; with groups each of them, and differences to the first."""
+        cell = limit_cell(evidence, self.column, self.level)
+        if cell is not None:
+            table, position = counts_with_cell(self, evidence, self.columns, cell)
+            return share_in_table(
+                self, evidence, intervals, table, position, self.groups
+            )
         levels = require_levels(self, evidence, self.column)
         position = find_level(self, levels, self.column, self.level)
         if needs_table(evidence, self.groups):
@@ -102,6 +115,7 @@ class ShareBelow(Question):
     forms = ("share(x < number)",)
     percent_of = "one"
     rests_on = "tables"
+    limits_count_as = "ends"
 
     column: str
     bound: float
@@ -140,7 +154,7 @@ class ShareBelow(Question):
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the share, between those of the cells around the bound."""
         require_number(self, evidence, self.column)
-        distribution = distribution_of(evidence.measurements, self.column)
+        distribution = censored_distribution(evidence, self.column)
         if self.includes_bound:
             is_below = distribution.high <= self.bound
             is_beyond = distribution.low > self.bound

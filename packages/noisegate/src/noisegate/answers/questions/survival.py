@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -43,6 +42,7 @@ class Survival(Question):
 
     forms = ("survival(time, event)", "survival(time, event) by g")
     rests_on = "tables"
+    limits_count_as = "ends"
 
     time: str
     event: str
@@ -75,18 +75,22 @@ class Survival(Question):
         require_two_levels(self, evidence, self.event, problem)
         if self.group is None:
             table = counts_together(self, evidence, self.columns)
-            return self._life_table(table, "", intervals)
+            return self._life_table(evidence, table, "", intervals)
         levels = require_levels(self, evidence, self.group)
         table = counts_together(self, evidence, self.columns)
         answers = []
         for level in levels:
             of_group = table.condition(**{self.group: level})
             prefix = f"{self.group} = {level_text(level)}: "
-            answers += self._life_table(of_group, prefix, intervals)
+            answers += self._life_table(evidence, of_group, prefix, intervals)
         return answers
 
     def _life_table(
-        self, table: NoisyTable, prefix: str, intervals: Intervals
+        self,
+        evidence: Evidence,
+        table: NoisyTable,
+        prefix: str,
+        intervals: Intervals,
     ) -> list[Estimate]:
         """Estimates survival by a life table (Cutler and Ederer, 1958).
 
@@ -94,6 +98,7 @@ class Survival(Question):
         at its beginning or at its end, which bounds what that adds.
 
         Args:
+            evidence: What the release says.
             table: Counts of time and event.
             prefix: Begins the names of answers.
             intervals: Which intervals are wanted.
@@ -105,9 +110,13 @@ class Survival(Question):
             table.counts[: len(spans)],
             table.variance[: len(spans)],
         )
+        highs = evidence.within_bounds(
+            self.time, np.array([span.high for span in spans])
+        )
+        lows = evidence.within_bounds(self.time, np.array([span.low for span in spans]))
         names = [
-            f"{prefix}beyond {(before.high + after.low) / 2:.4g}"
-            for before, after in pairwise(spans)
+            f"{prefix}beyond {(high + low) / 2:.4g}"
+            for high, low in zip(highs[:-1], lows[1:], strict=True)
         ]
         answers = estimate(
             self.text,

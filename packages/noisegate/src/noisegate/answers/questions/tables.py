@@ -40,6 +40,8 @@ class _TwoColumns(Question):
         second: Another one.
     """
 
+    limits_count_as = "groups"
+
     first: str
     second: str
 
@@ -130,8 +132,8 @@ class CrossTabulation(_TwoColumns):
         return [
             Estimate(
                 question=self.text,
-                name=f"{self.first} = {cell_text(row_cell)}, "
-                f"{self.second} = {cell_text(column_cell)}",
+                name=f"{self.first} = {cell_text(evidence, self.first, row_cell)}, "
+                f"{self.second} = {cell_text(evidence, self.second, column_cell)}",
                 value=float(shares.shares[i, j]),
                 low=float(shares.low[i, j]),
                 high=float(shares.high[i, j]),
@@ -247,10 +249,12 @@ def _log_odds_ratio(counts: Floats) -> Floats:
     return np.array([logarithms @ np.array([1.0, -1.0, -1.0, 1.0])])
 
 
-def cell_text(cell: Level) -> str:
-    """Returns a cell in words: a level, "18 to 29", or "missing"."""
+def cell_text(evidence: Evidence, column: str, cell: Level) -> str:
+    """Returns a cell in words: a level, a limit, "18 to 29", or "missing"."""
     if not isinstance(cell, NumberRange):
         return level_text(cell)
+    low = evidence.limit_text(column, cell.low) or f"{cell.low:.6g}"
     if cell.low == cell.high:
-        return f"{cell.low:.6g}"
-    return f"{cell.low:.6g} to {cell.high:.6g}"
+        return low
+    high = evidence.limit_text(column, cell.high) or f"{cell.high:.6g}"
+    return f"{low} to {high}"

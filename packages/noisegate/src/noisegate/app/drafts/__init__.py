@@ -16,6 +16,7 @@ From the outside inwards:
 - `mixtures`: text in several notations, which no kind reads.
 - `texts`, `formats`, `numbers`, `times`: columns by what their cells hold.
 - `records`, `namibia`: rows that are no records, and "NA" that is not missing.
+- `limits`, `limit_texts`: numbers beside texts such as "<0.5".
 - `stored`: the types and spellings in which a file stores its columns.
 - `regularities`: sentinels, steps and atoms of numbers.
 - `rules`, `dependencies`: what holds between columns, as constraints and remarks.

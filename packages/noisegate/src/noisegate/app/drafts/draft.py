@@ -40,6 +40,7 @@ from noisegate.app.drafts.identifiers import (
     draft_reference,
     draft_repeated_identifier,
 )
+from noisegate.app.drafts.limits import draft_with_limits, without_limits
 from noisegate.app.drafts.mixtures import draft_mixture
 from noisegate.app.drafts.namibia import NA, holds_na, na_comment
 from noisegate.app.drafts.numbers import draft_number
@@ -440,7 +441,7 @@ def _words_for_missing(name: str, cells: pa.Array) -> list[str]:
     if not is_text(cells.type):
         return []
     stripped, is_present = strip_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
-    present_cells = stripped.filter(pa.array(is_present))
+    present_cells = without_limits(stripped.filter(pa.array(is_present)))
     values = present_cells.unique()
     is_number_like = pc.match_substring_regex(values, r"[0-9]|^[+-]?(?i:inf|infinity)$")
     word_values = values.filter(pc.invert(is_number_like))
@@ -582,6 +583,8 @@ def _draft_by_values(
             "hand",
         )
     entry = draft_boolean(name, values, missing=missing)
+    if entry is None:
+        entry = draft_with_limits(name, cells, missing=missing, is_label=is_label)
     if entry is None and not is_label:
         entry = draft_repeated_identifier(name, cells)
     if entry is None and not is_label:

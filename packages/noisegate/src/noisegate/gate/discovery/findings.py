@@ -19,7 +19,7 @@ note on each column.
 import json
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from statistics import NormalDist
@@ -555,7 +555,8 @@ def column_from_bounds(
     note = "values outside are moved to the nearer bound"
     if gap.missing:
         # Two standard deviations: a 95 % interval.
-        note += f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
+        lack = "have a limit or lack a value" if gap.limits else "lack a value"
+        note += f"; {max(missing, 0):.0f} ± {2 * std:.0f} records {lack}"
     if final_doubt:
         note = f"{final_doubt}; {note}"
     column_class: Any = {
@@ -565,13 +566,10 @@ def column_from_bounds(
         MOMENT_IN_UTC: Datetime,
         Datetime.kind: Datetime,
     }[gap.kind]
-    return Finding(
-        column=column_class(
-            name=gap.name, lower=lower, upper=upper, missing=gap.missing
-        ),
-        note=note,
-        doubt=final_doubt,
-    )
+    column = column_class(name=gap.name, lower=lower, upper=upper, missing=gap.missing)
+    if gap.limits:
+        column = replace(column, limits=gap.limits)
+    return Finding(column=column, note=note, doubt=final_doubt)
 
 
 def describe_wide_gap(kind: str, bins: BinEdges, occupied_bins: OccupiedBins) -> str:

@@ -9,7 +9,7 @@ How to read it: `Gap` is a column with a gap, `PartialSchema` the table, and
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from noisegate.schema.checks import checked_column_name, checked_flag
 from noisegate.schema.columns import Column, check_keys, column_from_form
 from noisegate.schema.files import check_visible, parse_toml, read_text
 from noisegate.schema.kinds import Boolean, Categorical, Datetime, Decimal
+from noisegate.schema.kinds.limits import checked_limits
 from noisegate.schema.kinds.registry import COLUMN_KINDS
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 
@@ -74,11 +75,14 @@ class Gap:
         kind: One of `KINDS`, except "boolean" and "ignore", which have nothing to
             discover.
         missing: Whether values may be missing.
+        limits: Texts such as "<0.5" that stand for a number beyond what is measured;
+            they are public, and counted with the missing values.
     """
 
     name: str
     kind: str
     missing: bool = True
+    limits: tuple[str, ...] = ()
 
     @property
     def numeric(self) -> bool:
@@ -146,7 +150,8 @@ class PartialSchema:
         """Returns what a certificate states of the columns, as JSON values.
 
         It is the kind of each column, with " (given)" if its bounds or levels were
-        stated, not discovered; the label; and the texts for a missing value.
+        stated, not discovered; the label; the texts for a missing value; and the limits
+        of columns whose bounds are discovered, if any.
         """
         kinds: dict[str, str] = {}
         for name, column in self.columns.items():
@@ -156,11 +161,15 @@ class PartialSchema:
                 kinds[name] = column.kind
             else:
                 kinds[name] = f"{column.kind} (given)"
-        return {
+        stated: dict[str, Any] = {
             "kinds": kinds,
             "label": self.label,
             "missing_values": list(self.missing_values),
         }
+        limits = {gap.name: list(gap.limits) for gap in self.gaps if gap.limits}
+        if limits:
+            stated["limits"] = limits
+        return stated
 
 
 def read_partial(
@@ -291,10 +300,32 @@ def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
             "and add them to the schema that is found"
         )
     if not _FULL_DESCRIPTION_KEYS & keys:
-        check_keys(form, ["kind", "missing"], f"column {name!r}")
-        return column_of_kind(
+        check_keys(form, ["kind", "missing", "limits"], f"column {name!r}")
+        column = column_of_kind(
             name, str(kind), missing=checked_flag(name, "missing", form["missing"])
+        )
+        return (
+            _with_limits(name, column, form["limits"]) if "limits" in form else column
         )
     # Without a kind, `column_from_form` gets None and says what is missing.
     schema_kind = None if kind is None else _schema_kind(kind)
     return column_from_form(name, {**form, "kind": schema_kind})
+
+
+def _with_limits(name: str, column: Column | Gap | None, limits: Any) -> Gap:
+    """Adds limits to a column whose bounds are to be discovered.
+
+    Args:
+        name: Name of the column.
+        column: What is known of it.
+        limits: The limits that are stated.
+
+    Raises:
+        SchemaError: if they are no limits, or the column can have none.
+    """
+    if not isinstance(column, Gap) or not column.reader.may_have_limits:
+        raise SchemaError(
+            f"column {name!r}: only numbers have limits; leave them out, or have the "
+            "column discovered as continuous or integer"
+        )
+    return replace(column, limits=checked_limits(name, limits))

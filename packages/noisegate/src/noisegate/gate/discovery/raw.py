@@ -369,24 +369,47 @@ def _read_column(
 
     Returns:
         The values of the cells that are not missing; and whether each cell has a value,
-        (records,).
+        (records,). A limit is no value.
 
     Raises:
         Problem: for the first cell that is not of the kind, or is missing where no
             value may be.
     """
     if gap.numeric:
-        values, is_present = read_cells(gap.reader, array, missing_markers)
+        markers = pa.concat_arrays([missing_markers, pa.array(gap.limits, pa.string())])
+        values, is_present = read_cells(gap.reader, array, markers)
     else:
         values, is_present = _read_texts(gap, array, missing_markers)
-    if not gap.missing and not is_present.all():
+    is_stated = _has_value_or_limit(gap, array, is_present)
+    if not gap.missing and not is_stated.all():
         raise Problem(
-            int(np.argmin(is_present)),
+            int(np.argmin(is_stated)),
             f"column {gap.name!r}: the value is missing, and none may be, as it is the "
             "label or missing = false is stated; fill it in, leave the record out, or "
             f"state missing = true for it in a file for {said('columns')}",
         )
     return values, is_present
+
+
+def _has_value_or_limit(
+    gap: Gap, array: pa.Array, is_present: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Returns which cells have a value, or one of the limits, (records,).
+
+    Args:
+        gap: The column, with its limits.
+        array: Its cells as they are stored, (records,).
+        is_present: Whether each cell has a value, (records,).
+    """
+    if not gap.limits:
+        return is_present
+    no_markers = pa.array([], pa.string())
+    cells, _ = strip_cells(array, no_markers)
+    if not is_text(cells.type):
+        return is_present
+    limits = pa.array(gap.limits, pa.string())
+    is_limit = pc.is_in(cells, value_set=limits).to_numpy(zero_copy_only=False)
+    return np.asarray(is_present | is_limit, dtype=np.bool_)
 
 
 def _read_texts(

@@ -2,6 +2,7 @@
 
 - `kind`: what every kind can do; where to begin.
 - `bounded`, `stepped`: what kinds between two bounds share.
+- `limits`: texts such as "<0.5" among the cells of plain numbers.
 - `continuous`, `integer`, `decimal`, `date`, `datetime`, `duration`: these
   kinds.
 - `coded`: what kinds with levels share.

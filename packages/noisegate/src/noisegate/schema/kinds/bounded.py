@@ -2,7 +2,9 @@
 
 Bounds are public knowledge: a value outside them is moved to the nearer bound when data
 are read. The exception are *atoms*, single values that many records have: an atom
-outside the bounds, such as 999 for unknown, is read and written as it is.
+outside the bounds, such as 999 for unknown, is read and written as it is. Another one
+are *limits*, texts such as "<0.5", which are read as atoms; see
+`noisegate.schema.kinds.limits`.
 
 A value has two forms: in the type of the kind, such as a date, as schemas state it; and
 as a *number*, which arithmetic is done with, such as the days since 1970-01-01. How
@@ -15,8 +17,10 @@ both where the values are plain numbers.
 
 from __future__ import annotations
 
+import math
+import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -30,6 +34,12 @@ from noisegate.schema.checks import (
 )
 from noisegate.schema.formats import NUMBER_FORMATS, TextFormats
 from noisegate.schema.kinds.kind import Checks, ColumnKind, QuickParser
+from noisegate.schema.kinds.limits import (
+    checked_limits,
+    limit_offsets,
+    parse_with_limits,
+    write_with_limits,
+)
 
 # PyArrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
@@ -39,7 +49,12 @@ if TYPE_CHECKING:
     from noisegate.schema.parsing import Mask, Parsed
 
 MAX_ATOMS = 32
-"""Largest number of atoms of a column."""
+"""Largest number of atoms and limits of a column."""
+# Limits of real numbers stand a width of the bounds apart, or this fraction of the
+# outermost value where float64 could not tell them apart otherwise.
+_MIN_LIMIT_DISTANCE = 2.0**-20
+# Keys that TOML takes without quotes.
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +130,9 @@ class BoundedColumn(ColumnKind):
         if self.format is not None:
             self.formats.check(name, self.format)
         self.run_checks()
+        if self.limits != ():
+            set_fields(self, limits=checked_limits(name, self.limits))
+            self._check_room_for_limits()
 
     def _checked_atoms(self) -> tuple[Any, ...]:
         """Checks that the atoms are values of this kind, distinct, and not too many."""
@@ -137,6 +155,51 @@ class BoundedColumn(ColumnKind):
                 "ordinal"
             )
         return atoms
+
+    # --- Limits. ---
+
+    def _check_room_for_limits(self) -> None:
+        """Checks that limits and atoms are few, and numbers are left for the limits."""
+        count = len(self.atoms) + len(self.limits)
+        if count > MAX_ATOMS:
+            raise SchemaError(
+                f"column {self.name!r}: {count} atoms and limits, and at most "
+                f"{MAX_ATOMS} may be stated; keep those that most records have"
+            )
+        for number in self.limit_numbers.values():
+            has_room = abs(number) < 2**63 if self.stepped else math.isfinite(number)
+            if not has_room:
+                raise SchemaError(
+                    f"column {self.name!r}: the bounds leave no number beyond them that "
+                    "could stand for a limit; narrow them"
+                )
+
+    @property
+    @abstractmethod
+    def limit_values(self) -> tuple[Any, ...]:
+        """The value that stands for each limit, in the type of the kind.
+
+        They follow from the fields of the column, lie beyond the bounds and all atoms,
+        and differ.
+        """
+
+    @cached_property
+    def limit_numbers(self) -> dict[str, float]:
+        """The number that stands for each limit, by its text."""
+        numbers = map(self.to_number, self.limit_values)
+        return dict(zip(self.limits, numbers, strict=True))
+
+    @property
+    def all_atoms(self) -> tuple[Any, ...]:
+        """The atoms that are stated and those that stand for limits, ascending."""
+        return tuple(sorted((*self.atoms, *self.limit_values)))
+
+    def limit_of(self, number: float) -> str | None:
+        """Returns the text of the limit for which a number stands; None for others."""
+        for text, limit_number in self.limit_numbers.items():
+            if limit_number == number:
+                return text
+        return None
 
     # --- Values and numbers. ---
 
@@ -175,8 +238,21 @@ class BoundedColumn(ColumnKind):
     # --- Cells. ---
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses cells, in the format of the column if it has one."""
+        """Parses cells, in the format of the column if it has one; limits as such."""
+        return self.parse_around_limits(cells, self._parse_measured)
+
+    def _parse_measured(self, cells: pa.Array) -> Parsed:
+        """Parses cells that are no limits, in the format of the column if any."""
         return self.parse_unformatted(self.parse_formatted(cells))
+
+    def parse_around_limits(
+        self, cells: pa.Array, parse: Callable[[pa.Array], Parsed]
+    ) -> Parsed:
+        """Parses limits to their numbers, and other cells by a parser of the caller."""
+        if not self.limits:
+            return parse(cells)
+        bounds = self.to_number(self.lower), self.to_number(self.upper)
+        return parse_with_limits(cells, parse, self.limit_numbers, bounds)
 
     @abstractmethod
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
@@ -211,18 +287,42 @@ class BoundedColumn(ColumnKind):
             is_missing: Which cells are null, (cells,).
         """
 
+    def decoded_cells(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
+        """Returns numbers as tables hold this column.
+
+        Args:
+            numbers: Numbers of the column, arbitrary where missing, (cells,).
+            is_missing: Which cells are null, (cells,).
+
+        Returns:
+            The Arrow type of the kind; text where there is a format, or are limits.
+        """
+        cells = self.format_cells(self.to_arrow(numbers, is_missing))
+        if not self.limits:
+            return cells
+        texts = self.write_text(cells)
+        return write_with_limits(texts, numbers, is_missing, self.limit_numbers)
+
     # --- Words. ---
 
     @property
     def cell_cure(self) -> str:
         """What a user can do about a cell that does not fit the column."""
+        limits_cure = ""
+        if self.may_have_limits:
+            # The cell is private, so that the examples are not made from it.
+            key = self.name if _BARE_KEY.fullmatch(self.name) else f'"{self.name}"'
+            limits_cure = (
+                "add cells with a sign such as < or + to the limits of the column (as "
+                f'limits = ["<5", "90+"] under [columns.{key}]), '
+            )
         format_cure = ""
         if self.format is None and not self.reads_every_format:
             format_cure = (
                 f'state how it is written (such as format = "{self.formats.example}"), '
             )
         return (
-            f"correct the data, {format_cure}list the value in missing_values, or "
+            f"correct the data, {format_cure}{limits_cure}list the value in missing_values, or "
             "describe the column as another kind in the schema"
         )
 
@@ -236,6 +336,8 @@ class BoundedColumn(ColumnKind):
         if self.atoms:
             atoms = [str(self.form_value(atom)) for atom in self.atoms]
             text += f"; atoms {', '.join(atoms)}"
+        if self.limits:
+            text += f"; limits {', '.join(self.limits)}"
         return text
 
 
@@ -258,7 +360,12 @@ def check_bounds(column: BoundedColumn) -> None:
 def parse_plain_numbers(
     column: BoundedColumn, texts: pa.Array, missing_markers: pa.Array
 ) -> npt.NDArray[Any] | None:
-    """Parses numbers, if each text is one as it stands, else returns None."""
+    """Parses numbers, if each text is one as it stands, else returns None.
+
+    A column with limits is looked at more closely: a number may stand for a limit.
+    """
+    if column.limits:
+        return None
     from noisegate.schema import parsing
 
     if column.fractional:
@@ -278,6 +385,7 @@ class NumberColumn(BoundedColumn):
     """
 
     scale: ClassVar[str] = "numbers"
+    may_have_limits: ClassVar[bool] = True
     quick_parser: ClassVar[QuickParser | None] = staticmethod(parse_plain_numbers)
 
     def read_value(self, value: Any) -> float:
@@ -287,16 +395,17 @@ class NumberColumn(BoundedColumn):
             try:
                 number = float(value) if self.fractional else int(value)
             except ValueError:
+                limits = "".join(f" or {limit!r}" for limit in self.limits)
                 raise SchemaError(
-                    f"column {self.name!r}: a value must be {self.expected_value}, "
-                    f"found {value!r}"
+                    f"column {self.name!r}: a value must be {self.expected_value}"
+                    f"{limits}, found {value!r}"
                 ) from None
         checked: float = self.checked_value(self.name, "a value", number)
         return checked
 
     def brief_text(self, number: float) -> str | None:
-        """Returns None: a number is shown as others are."""
-        return None
+        """Returns the text of a limit; None for a number, which is shown as others."""
+        return self.limit_of(number)
 
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
         """Parses numbers, as float64, or integers, as int64."""
@@ -342,7 +451,21 @@ class RealColumn(BoundedColumn):
     @cached_property
     def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Atoms below the lower bound, and those above the upper one."""
-        return split_outer_atoms(self.atoms, self.lower, self.upper)
+        return split_outer_atoms(self.all_atoms, self.lower, self.upper)
+
+    @cached_property
+    def limit_values(self) -> tuple[float, ...]:
+        """The number that stands for each limit."""
+        width = self.upper - self.lower
+        values = []
+        for offset in limit_offsets(self.limits):
+            if offset < 0:
+                outermost = min((self.lower, *self.atoms))
+            else:
+                outermost = max((self.upper, *self.atoms))
+            distance = max(width, abs(outermost) * _MIN_LIMIT_DISTANCE)
+            values.append(outermost + offset * distance)
+        return tuple(values)
 
     def to_number(self, value: Any) -> float:
         """Returns the value itself."""

@@ -22,12 +22,17 @@ class Continuous(NumberColumn, RealColumn):
         format: How text writes the numbers, such as `"$#,##0.00"`; None for plain ones.
         type: Arrow type of the column in data, and in samples too, such as `"float"`;
             None for that of `decode`.
+        limits: Texts of cells that stand for a number below or above what is measured,
+            such as "<0.5", "90+" or "n.d."; each is a value of its own, and no number.
+            Samples of such a column are text.
 
     Examples:
         >>> from noisegate.schema import Continuous
         >>> Continuous(name="dose", lower=0, upper=2.5, atoms=[0, -1]).atoms
         (-1.0, 0.0)
     """
+
+    limits: tuple[str, ...] = ()
 
     kind: ClassVar[Literal["continuous"]] = "continuous"
     grades_towards_zero: ClassVar[bool] = True

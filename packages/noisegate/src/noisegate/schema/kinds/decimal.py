@@ -61,6 +61,7 @@ class Decimal(NumberColumn, SteppedColumn):
         format: How text writes the numbers; see `Continuous`.
         type: Arrow type of the column; see `Continuous`.
         step: Distance of two neighbouring values, such as 0.01.
+        limits: Texts that stand for a number beyond the bounds; see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Decimal
@@ -74,6 +75,7 @@ class Decimal(NumberColumn, SteppedColumn):
     upper: float
     atoms: tuple[float, ...] = ()
     step: float = field()
+    limits: tuple[str, ...] = ()
 
     kind: ClassVar[Literal["decimal"]] = "decimal"
     checked_value = staticmethod(checked_real)

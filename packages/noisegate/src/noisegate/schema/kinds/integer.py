@@ -25,6 +25,7 @@ class Integer(NumberColumn, SteppedColumn):
         format: How text writes the numbers; see `Continuous`.
         type: Arrow type of the column; see `Continuous`.
         step: Distance of two neighbouring values; None for 1.
+        limits: Texts that stand for a number beyond the bounds; see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -38,6 +39,7 @@ class Integer(NumberColumn, SteppedColumn):
     upper: int
     atoms: tuple[int, ...] = ()
     step: int | None = None
+    limits: tuple[str, ...] = ()
 
     kind: ClassVar[Literal["integer"]] = "integer"
     checked_value = staticmethod(checked_integer)

@@ -69,8 +69,11 @@ class ColumnKind(ABC):
             `decode`.
         spelling: How text writes the values, and synthetic text too; None for
             `default_spelling`. A field of those kinds alone that can be spelled.
+        limits: Texts of cells that stand for a number beyond what is measured, such as
+            "<0.5". A field of those kinds alone that hold plain numbers.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
+        may_have_limits: Whether a column of this kind may list limits.
         default_spelling: The spelling where none is stated; None for text as Arrow
             writes it.
         write_spelling: Writes decoded cells as text; it takes a spelling and the cells.
@@ -93,9 +96,11 @@ class ColumnKind(ABC):
     missing: bool
     type: str | None
     spelling: str | None = None
+    limits: tuple[str, ...] = ()
 
     kind: ClassVar[str]
     numeric: ClassVar[bool]
+    may_have_limits: ClassVar[bool] = False
     default_spelling: ClassVar[str | None] = None
     write_spelling: ClassVar[staticmethod[[str, pa.Array], pa.Array]]
     spelling_tolerance: ClassVar[int] = 1

@@ -29,6 +29,7 @@ from noisegate.schema.kinds.bounded import (
     split_outer_atoms,
 )
 from noisegate.schema.kinds.kind import Checks
+from noisegate.schema.kinds.limits import limit_offsets
 
 MAX_STEPS = 2**53
 """Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
@@ -155,9 +156,21 @@ class SteppedColumn(BoundedColumn):
     @cached_property
     def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Atoms below the lower bound, and those above the upper one, in units."""
-        atoms = tuple(self.to_units(atom) for atom in self.atoms)
+        atoms = tuple(self.to_units(atom) for atom in self.all_atoms)
         lower, upper = self.unit_bounds
         return split_outer_atoms(atoms, lower, upper)
+
+    @cached_property
+    def limit_values(self) -> tuple[Any, ...]:
+        """The value that stands for each limit: units apart, beyond all others."""
+        stated_units = [
+            self.to_units(value) for value in (self.lower, self.upper, *self.atoms)
+        ]
+        values = []
+        for offset in limit_offsets(self.limits):
+            outermost = min(stated_units) if offset < 0 else max(stated_units)
+            values.append(self.from_units(outermost + offset))
+        return tuple(values)
 
     @property
     def last_rank(self) -> int:

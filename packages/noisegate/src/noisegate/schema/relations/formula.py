@@ -85,6 +85,12 @@ class Formula(Relation):
                 f"relation {self!s}: {self.name!r} is computed from itself; write the "
                 "formula with other columns"
             )
+        computed: Any = columns[self.name]
+        if computed.limits:
+            raise SchemaError(
+                f"relation {self!s}: {self.name!r} has limits, which no formula gives; "
+                "take the relation out, or the limits"
+            )
         check_missing_follows(self, self.name, columns, sources)
         for source in sources:
             column: Any = columns[source]

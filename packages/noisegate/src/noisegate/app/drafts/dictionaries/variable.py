@@ -14,6 +14,7 @@ from datetime import date, datetime
 from typing import Any, TypeAlias
 
 from noisegate.app.drafts.drafted import OPEN, DraftedColumn
+from noisegate.app.drafts.limit_texts import limit_texts
 from noisegate.errors import SchemaError
 from noisegate.schema.kinds import (
     Boolean,
@@ -180,6 +181,7 @@ class Variable:
             comments.append(f"state {' and '.join(open_keys)} ({_HOW_TO_STATE})")
         comments.extend(self._add_step(form))
         comments.extend(self._add_atoms(form))
+        comments.extend(self._add_limits(form))
         return form, comments
 
     def _add_step(self, form: dict[str, Any]) -> list[str]:
@@ -227,6 +229,16 @@ class Variable:
             ]
         form["atoms"] = atoms
         return [f"atoms: {codes} stand for a missing value"]
+
+    def _add_limits(self, form: dict[str, Any]) -> list[str]:
+        """Adds codes such as "<0.5" to a form, as limits; returns comments on them."""
+        meanings = dict(self.levels)
+        limits = limit_texts(meanings)
+        if not limits or not COLUMN_KINDS[form["kind"]].may_have_limits:
+            return []
+        form["limits"] = limits
+        # Not shortened, which would take "<0.5: low; >90" for a tag.
+        return [f"limits: {limit}: {meanings[limit]}" for limit in limits]
 
 
 def _parse_bound(kind: str, value: Any) -> Bound | None:
