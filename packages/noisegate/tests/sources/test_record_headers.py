@@ -28,6 +28,7 @@ def reals():
 RECORDS = {
     "a level below": (["audi", "88.60"], [words("audi", "bmw"), reals()]),
     "numbers alone": (["5.1", "3.5", "1.4"], [reals(), reals(), reals()]),
+    "exponents": (["5.1e-02", "-3.5E+00"], [reals(), reals()]),
     "one number": (["5"], [numbers()]),
     "a code": (
         ["Weber", "J45"],

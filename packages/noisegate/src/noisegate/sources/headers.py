@@ -31,7 +31,8 @@ Header: TypeAlias = tuple[str, Sequence[str]]
 """The name of a file, and the names of its columns in their order."""
 
 VALUE_PATTERN = re.compile(
-    r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
+    r"[+-]?[0-9.,:/ -]+|[+-]?[0-9]*[.,]?[0-9]+e[+-]?[0-9]+|\d{4}-\d{2}-\d{2}[T ].*"
+    r"|\S+@\S+\.\S+|true|false|null|n/a|nan",
     re.IGNORECASE,
 )
 """Texts that are values and no names of columns: numbers, times, addresses, and words
