@@ -28,6 +28,7 @@ def reals():
 RECORDS = {
     "a level below": (["audi", "88.60"], [words("audi", "bmw"), reals()]),
     "numbers alone": (["5.1", "3.5", "1.4"], [reals(), reals(), reals()]),
+    "exponents": (["5.1e-02", "-3.5E+00"], [reals(), reals()]),
     "one number": (["5"], [numbers()]),
     "a code": (
         ["Weber", "J45"],
@@ -36,6 +37,10 @@ RECORDS = {
     "a day": (
         ["Ann", "02/01/2020"],
         [words("Eve", "Bob"), words("31/12/2019", "01/12/2018")],
+    ),
+    "two days": (
+        ["2020-01-05", "2020-02-07"],
+        [words("2020-01-09", "2020-03-01"), words("2020-04-09", "2020-05-01")],
     ),
     "a year beside a number": (["1987", "3.5"], [numbers(1950, 2000), reals()]),
     "years that descend": (
@@ -47,7 +52,7 @@ HEADERS = {
     "words": (["make", "price"], [words("audi", "bmw"), reals()]),
     "years": (["country", "1990", "1995", "2010"], [words("a", "b"), *[numbers()] * 3]),
     "one year": (["country", "2020"], [words("a", "b"), numbers(0, 3000)]),
-    "days": (["country", "1/22/20", "1/23/20"], [words("a", "b"), *[numbers()] * 2]),
+    "days": (["1/22/20", "1/23/20", "1/24/20"], [numbers()] * 3),
     "numbered": (["0", "1", "2", "3"], [numbers(0, 9)] * 4),
     "marks of answers": (
         ["English", "French"],

@@ -297,8 +297,7 @@ def _parse_integer_text(values: pa.Array) -> Parsed:
             return _without_bad(_to_int64(values))
 
     # +39 and 39.00 are digits too, once sign and zeros are gone.
-    hyphenated = pc.replace_substring(values, MINUS_SIGN, "-")
-    plain = pc.replace_substring_regex(hyphenated, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
+    plain = pc.replace_substring_regex(values, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
     is_short = _to_mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
     is_digits = _to_mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))
     parsed = _as_integers(_parse_float_text(plain))

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -31,15 +30,19 @@ Header: TypeAlias = tuple[str, Sequence[str]]
 """The name of a file, and the names of its columns in their order."""
 
 VALUE_PATTERN = re.compile(
-    r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan",
+    r"[+-]?[0-9.,:/ -]+|[+-]?[0-9]*[.,]?[0-9]+e[+-]?[0-9]+|\d{4}-\d{2}-\d{2}[T ].*"
+    r"|\S+@\S+\.\S+|true|false|null|n/a|nan",
     re.IGNORECASE,
 )
 """Texts that are values and no names of columns: numbers, times, addresses, and words
 for a value."""
 
+# Names of columns for a day each, as 2020-01-31 and 1/31/20.
+_DAY = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}")
 # Numbers that are names: the years of a table with a column for each.
 _NAMED_YEARS = range(1800, 2201)
-# So many equally spaced numbers, as 0, 1, 2, are names too.
+# So many equally spaced numbers, as 0, 1, 2, are names too. Two days may be those of an
+# admission and a discharge.
 _MIN_NAMED_NUMBERS = 3
 # A name is a value of its column if so many of the cells are of its kind.
 _MIN_CELLS_OF_KIND = 0.9
@@ -224,10 +227,8 @@ def _are_in_a_row(names: Sequence[str], *, has_words: bool) -> bool:
         names: The names that are numbers, days or the like, in order.
         has_words: Whether there are other names beside them.
     """
-    days = [_day_of(name) for name in names]
-    present_days = [day for day in days if day is not None]
-    if names and len(present_days) == len(names):
-        return len(names) > 1 and present_days == sorted(set(present_days))
+    if len(names) >= _MIN_NAMED_NUMBERS and all(map(_DAY.fullmatch, names)):
+        return True
     if not all(re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", name) for name in names):
         return False
     numbers = [float(name) for name in names]
@@ -237,22 +238,6 @@ def _are_in_a_row(names: Sequence[str], *, has_words: bool) -> bool:
         return is_ascending
     distances = {round(after - before, 9) for before, after in pairwise(numbers)}
     return len(names) >= _MIN_NAMED_NUMBERS and is_ascending and len(distances) == 1
-
-
-def _day_of(name: str) -> date | None:
-    """Returns the day of a name such as 2020-01-31 or 1/31/20; None for others."""
-    match = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", name)
-    if match is not None:
-        year, month, day = map(int, match.groups())
-    else:
-        match = re.fullmatch(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})", name)
-        if match is None:
-            return None
-        month, day, year = map(int, match.groups())
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
 
 
 def _is_value_among(name: str, cells: pa.Array) -> bool:
@@ -265,11 +250,9 @@ def _is_value_among(name: str, cells: pa.Array) -> bool:
     trimmed = pc.utf8_trim(cells.cast(pa.string()), TEXT_PADDING)
     values = trimmed.unique().drop_null()
     values = values.filter(pc.not_equal(values, ""))
-    if not len(values):
-        return False
     # Cells of the name alone mark what was chosen, as in answers of a questionnaire.
-    is_mark = len(values) == 1 and values[0].as_py() == name
-    if is_mark:
+    are_marks = values.to_pylist() in ([], [name])
+    if are_marks:
         return False
     if pc.index(values, name).as_py() >= 0:
         return True

@@ -16,6 +16,7 @@ PERSONS = {
     "subject_id": PEOPLE,
     "id": PEOPLE,
     "policyID": PEOPLE + 10_000,
+    "idcode": PEOPLE,
     "case.id": PEOPLE,
     "USUBJID": [f"S-{person:04}" for person in PEOPLE],
     "Patientennummer": PEOPLE,

@@ -56,6 +56,7 @@ QUANTITIES = {
     "salary": RANDOM.choice(np.arange(20_000, 90_000, 1_000), RECORD_COUNT)
     + (np.arange(RECORD_COUNT) == 7),
     "days": AGES * 365,
+    "age_squared": AGES**2,
     "region": RANDOM.integers(1, 60, RECORD_COUNT),
 }
 

@@ -42,6 +42,22 @@ def test_equal_columns_are_remarked_once_and_are_no_sum(fraction, shown):
     assert "nearly follows" not in remarks and "derive" not in remarks
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.datetime64("2020-01-01") + RANDOM.integers(0, 600, RECORD_COUNT),
+        RANDOM.choice(["red", "green", "blue"], RECORD_COUNT),
+    ],
+)
+def test_dates_and_levels_that_are_equal_are_called_so_once(values):
+    other = np.where(RANDOM.random(RECORD_COUNT) < 0.01, values[::-1], values)
+    _, remarks = drafted_rules(first=values, second=other)
+    assert remarks.startswith(
+        ("second equals first in 98.", "second equals first in 99.")
+    )
+    assert remarks.count("second") == 1
+
+
 def test_a_rare_part_that_makes_the_sum_right_is_part_of_it():
     # total = price in 98 % of the records, and price + late_fees in all.
     price = RANDOM.gamma(2, 30, RECORD_COUNT).round(2)
@@ -49,6 +65,21 @@ def test_a_rare_part_that_makes_the_sum_right_is_part_of_it():
         price=price, late_fees=LATE_FEES, total=(price + LATE_FEES).round(2)
     )
     assert "total = price + late_fees in 100.0% of the records" in remarks
+
+
+def test_a_part_too_small_to_matter_makes_no_sum():
+    tiny = RANDOM.uniform(1, 2, RECORD_COUNT) * 1e-12
+    price = RANDOM.gamma(2, 30, RECORD_COUNT).round(2)
+    _, remarks = drafted_rules(price=price, tiny=tiny, total=price)
+    assert "total equals price in 100%" in remarks and "add it up" not in remarks
+
+
+def test_a_constant_that_may_be_missing_follows_from_nothing():
+    is_out = RANDOM.random(RECORD_COUNT) < 0.2
+    aids = np.where(is_out, np.nan, 0)
+    count = np.where(is_out, np.nan, RANDOM.integers(0, 4, RECORD_COUNT))
+    _, remarks = drafted_rules(aids=aids, count=count)
+    assert "aids, count: missing together" in remarks and "derive" not in remarks
 
 
 def test_columns_of_mostly_one_value_are_not_equal():
@@ -67,6 +98,28 @@ def test_a_number_that_one_level_decides_is_constrained(level_count):
         "impossible: employment = employed, wage = ",
         *(f"impossible: employment = {level}, wage = .." for level in levels[1:]),
     }
+
+
+@pytest.mark.parametrize("level_count", [4, 6])
+def test_a_number_that_is_positive_for_one_level_alone_is_constrained(level_count):
+    levels = np.array(["employed", *"abcdefgh"[: level_count - 1]])
+    job = RANDOM.choice(levels, RECORD_COUNT)
+    wage = np.where(job == "employed", RANDOM.integers(900, 6000, RECORD_COUNT), 0)
+    constraints, _ = drafted_rules(employment=job, wage=wage)
+    assert constraints == {
+        "impossible: employment = employed, wage = 0",
+        *(f"impossible: employment = {level}, wage = 1.." for level in levels[1:]),
+    }
+
+
+def test_text_that_is_stated_for_one_level_alone_is_remarked():
+    job = RANDOM.choice(["employed", "none", "retired", "unemployed"], RECORD_COUNT)
+    trade = RANDOM.choice(["bank", "farm", "shop", "school"], RECORD_COUNT)
+    _, remarks = drafted_rules(
+        employment=job, trade=np.where(job == "employed", trade, None)
+    )
+    expected = "Not proposed: trade is stated only where employment is employed."
+    assert expected in remarks
 
 
 def test_of_many_levels_that_decide_a_remark_says_which():

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from noisegate import Schema, draft_schema, fit, synthesize
+from noisegate.app.drafts.draft import draft
 from noisegate.schema import Integer
 
 ROWS = 300
@@ -39,3 +40,17 @@ def test_nothing_is_said_where_nothing_is_left_out_or_somebody_said_so():
     with pytest.warns(UserWarning, match="note"):
         drafted = draft_schema(TABLE[["weight", "note"]])
     assert Schema.loads(drafted.dumps()).omissions is None
+
+
+def test_lengths_of_time_are_left_out_with_what_they_might_become():
+    waits = pd.to_timedelta([row % 90 for row in range(ROWS)], unit="s")
+    drafted = draft(TABLE[["weight"]].assign(wait=waits))
+    assert drafted.ignored["wait"].startswith("wait: ignored: lengths of time; state")
+    text = drafted.toml()
+    text = text.replace('ignore = ["wait"]', "").replace(
+        "# [columns.wait]\n# ", "[columns.wait]\n"
+    )
+    text = text.replace("# # lower = ", 'lower = "0s"').replace(
+        "# # upper = ", 'upper = "90s"'
+    )
+    assert Schema.loads(text).column("wait").kind == "duration"

@@ -119,8 +119,8 @@ class Equality:
         """What a reader should do about it, as a comment in the draft."""
         return (
             f"{self.second} equals {self.first} in {_percentage(self.fraction)} of the "
-            f"records: put one of the two under `ignore`, and copy it afterwards, or in "
-            "its place a column of their difference."
+            "records: put one of the two under `ignore`, and copy it afterwards, or in "
+            "its place a column of what sets them apart."
         )
 
 
@@ -238,7 +238,7 @@ def _checked_sum(
     # total equals the part.
     equal_fraction = max(_equal_fraction(columns[0], part) for part in columns[1:])
     max_exceptions = (1 - _MIN_EXPLAINED_EXCEPTIONS) * (1 - equal_fraction)
-    if equal_fraction >= _MIN_SUM_FRACTION and 1 - fraction > max_exceptions:
+    if equal_fraction >= _MIN_SUM_FRACTION and 1 - fraction >= max_exceptions:
         return None
     return Sum(total=total, parts=parts, fraction=fraction)
 
@@ -369,6 +369,9 @@ def derivation_remarks(
 def _codes_of_few_values(records: Rows, schema: Schema) -> dict[str, Codes]:
     """Returns columns of few values, each value in enough records, as codes from 0 on.
 
+    A column with one value that may be missing is left out: what it follows from is
+    remarked as missing together.
+
     Args:
         records: Encoded records.
         schema: Their schema; of its numeric columns only those with steps count.
@@ -377,20 +380,24 @@ def _codes_of_few_values(records: Rows, schema: Schema) -> dict[str, Codes]:
         Codes by name, (records,). A missing value is one of the values.
     """
     layout = schema.layout
-    encoded: dict[str, npt.NDArray[np.int32] | Floats] = {
-        column.name: records.codes[:, index]
-        for index, column in enumerate(layout.coded)
-    }
+    encoded: dict[str, npt.NDArray[np.int32] | Floats] = {}
+    for index, coded_column in enumerate(layout.coded):
+        codes = records.codes[:, index]
+        stated_codes = codes[codes < len(coded_column.levels)]
+        if len(np.unique(stated_codes)) > 1:
+            encoded[coded_column.name] = codes
     for index, column in enumerate(layout.numeric):
-        if column.stepped:
-            encoded[column.name] = records.numeric[:, index]
+        positions = records.numeric[:, index]
+        stated_positions = positions[~np.isnan(positions)]
+        if column.stepped and len(np.unique(stated_positions)) > 1:
+            encoded[column.name] = positions
 
     codes_by_name: dict[str, Codes] = {}
     max_values = min(_MAX_DERIVING_VALUES, len(records) / _MIN_RECORDS_PER_VALUE)
     for name, values in encoded.items():
-        _, codes = np.unique(values, return_inverse=True)
-        if 0 < codes.max() < max_values:
-            codes_by_name[name] = codes
+        _, value_codes = np.unique(values, return_inverse=True)
+        if 0 < value_codes.max() < max_values:
+            codes_by_name[name] = value_codes
     return codes_by_name
 
 

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from noisegate.app.drafts.dependencies import MAX_COLUMNS
 from noisegate.app.drafts.drafted import (
+    OPEN,
     DraftedColumn,
     drafted_text,
     reasons_by_ignored,
@@ -604,7 +605,12 @@ def _draft_by_values(
 
 
 def _without_kind(name: str, type_name: object) -> DraftedColumn:
-    """Drafts a column of a type that no kind of column can hold."""
+    """Drafts a column of a type that no kind of column is drafted for."""
+    if str(type_name).startswith("duration"):
+        form = {"kind": "duration", "lower": OPEN, "upper": OPEN}
+        return DraftedColumn.left_out(
+            name, 'lengths of time; state bounds, such as "0 days" and "30 days"', form
+        )
     return DraftedColumn.left_out(
         name, f"values of type {type_name} have no kind in a schema; convert them"
     )

@@ -55,11 +55,13 @@ _MIN_RECORDS_PER_CODE = 10
 _MIN_PLACES_PER_CODE = 10
 # More integers are codes if the column is called like one, as `municipality`. Else the
 # values themselves must show it: most are in some records each, since amounts have rare
-# values at their ends; half of the gaps are wide; and few are round, as prices are.
+# values at their ends; half of the gaps are wide, and go up and down, unlike those of
+# squares; and few are round, as prices are.
 _MAX_CODES_OF_ANY_NAME = 20
 _MIN_RECORDS_OF_MOST_CODES = 5
 _MIN_FREQUENT_CODES = 0.9
 _MAX_ROUND_CODES = 0.5
+_MIN_TURNS_OF_GAPS = 0.25
 
 # Decimals of a constant; the two numbers beside it are one unit of the last one away.
 _MAX_CONSTANT_DECIMALS = 9
@@ -197,10 +199,12 @@ def _are_codes(name: str, distinct: ValueCounts) -> bool:
 
     is_common = regular.counts >= _MIN_RECORDS_OF_MOST_CODES
     gaps = np.diff(regular_values)
+    is_turn = np.diff(np.sign(np.diff(gaps))) != 0
     is_round = regular_values % (10 * step) == 0
     return bool(
         is_common.mean() >= _MIN_FREQUENT_CODES
         and np.median(gaps) >= _MIN_PLACES_PER_CODE * step
+        and is_turn.mean() >= _MIN_TURNS_OF_GAPS
         and is_round.mean() <= _MAX_ROUND_CODES
     )
 

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from noisegate.app.drafts.dependencies import (
     MIN_EXPECTED_EXCEPTIONS,
     MIN_RECORDS,
+    Equality,
     Floats,
     Sum,
     contingency_table,
@@ -69,8 +70,9 @@ _MAX_CONSTRAINTS = 32
 # that never occur: these are of another kind than an exception or two.
 _MAX_LEVELS = 20
 _MAX_IMPOSSIBLE = 3
-# That a number is stated for some levels alone may take more, each of one kind.
-_MAX_IMPOSSIBLE_STATED = 8
+# That a number is stated, or positive, for some levels alone may take more, each of one
+# kind.
+_MAX_IMPOSSIBLE_BY_LEVEL = 8
 
 # Columns are missing together in as many records, at least.
 _MIN_MISSING_TOGETHER = 10
@@ -139,6 +141,13 @@ class _Regions:
         return np.asarray((self.codes == last_code) & self.can_be_missing)
 
     @property
+    def is_stated(self) -> npt.NDArray[np.bool_]:
+        """Which records have a value; if all have, one that is not the smallest."""
+        if self.can_be_missing:
+            return ~self.is_missing
+        return np.asarray(self.codes > 0)
+
+    @property
     def stated_or_missing(self) -> _Regions:
         """A column of numbers, divided into those that are stated and missing ones."""
         return replace(
@@ -171,7 +180,7 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
     }
     sums = find_sums(amounts)
 
-    equalities = find_equalities(amounts)
+    equalities = _equalities(numbers, scales, records, schema)
 
     candidates = _comparisons(numbers, scales)
     relations: list[DraftedRelation] = []
@@ -232,6 +241,36 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
         sums=tuple(sums),
         relations=tuple(relations),
     )
+
+
+def _equalities(
+    numbers: Mapping[str, Floats],
+    scales: Mapping[str, str],
+    records: Rows,
+    schema: Schema,
+) -> list[Equality]:
+    """Finds equal columns among those of one scale, and of the same levels.
+
+    Args:
+        numbers: Each column's numbers by its name, (records,), NaN where missing.
+        scales: Each column's scale.
+        records: Encoded records.
+        schema: Their schema.
+    """
+    comparable: dict[Any, dict[str, Floats]] = {}
+    for name, column_numbers in numbers.items():
+        comparable.setdefault(scales[name], {})[name] = column_numbers
+    for index, column in enumerate(schema.layout.coded):
+        codes = records.codes[:, index]
+        is_missing = codes >= len(column.levels)
+        # From 1 on, as numbers of which few are other than 0 show no equality.
+        level_numbers = np.where(is_missing, np.nan, codes + 1.0)
+        comparable.setdefault(tuple(column.levels), {})[column.name] = level_numbers
+    return [
+        equality
+        for columns in comparable.values()
+        for equality in find_equalities(columns)
+    ]
 
 
 def numbers_by_column(records: Rows, schema: Schema) -> dict[str, Floats]:
@@ -530,28 +569,33 @@ def _impossible_combinations(first: _Regions, second: _Regions) -> list[_Candida
 
     Returns:
         The combinations that enough records would have, were the columns independent;
-        none if there are more than `_MAX_IMPOSSIBLE`, or, where levels of one decide
-        whether the other is stated, `_MAX_IMPOSSIBLE_STATED`. Of two columns that are
-        missing together those without missing values.
+        none if there are more than `_MAX_IMPOSSIBLE`, or, where levels of one decide in
+        which of two regions the other is, `_MAX_IMPOSSIBLE_BY_LEVEL`. Of two columns
+        that are missing together those without missing values.
     """
     candidates = _never_together(first, second)
     if len(candidates) <= _MAX_IMPOSSIBLE:
         return candidates
     for levels, dependent in ((first, second), (second, first)):
         if dependent.is_numeric and _levels_decide(levels, dependent):
-            candidates = _never_together(levels, dependent.stated_or_missing)
-            if len(candidates) <= _MAX_IMPOSSIBLE_STATED:
+            if dependent.can_be_missing:
+                candidates = _never_together(levels, dependent.stated_or_missing)
+            if len(candidates) <= _MAX_IMPOSSIBLE_BY_LEVEL:
                 return candidates
     return []
 
 
 def _levels_decide(levels: _Regions, dependent: _Regions) -> bool:
-    """Returns whether a column is stated for some levels of another one alone."""
-    if levels.is_numeric or not dependent.can_be_missing:
+    """Returns whether a column is stated for some levels of another one alone.
+
+    Where it is always stated, whether it is above its smallest value.
+    """
+    if levels.is_numeric:
         return False
-    codes_if_stated = np.unique(levels.codes[~dependent.is_missing])
-    codes_if_missing = np.unique(levels.codes[dependent.is_missing])
-    all_code_count = len(np.union1d(codes_if_stated, codes_if_missing))
+    is_stated = dependent.is_stated
+    codes_if_stated = np.unique(levels.codes[is_stated])
+    codes_if_not = np.unique(levels.codes[~is_stated])
+    all_code_count = len(np.union1d(codes_if_stated, codes_if_not))
     return bool(0 < len(codes_if_stated) < all_code_count)
 
 
@@ -620,25 +664,31 @@ def _missing_remark(group: Sequence[_Regions]) -> str:
 
 
 def _stated_remarks(first: _Regions, second: _Regions) -> Iterator[str]:
-    """Yields what levels decide whether a column is stated, where none is proposed."""
+    """Yields which levels decide whether a column is stated, if none is proposed."""
     for levels, dependent in ((first, second), (second, first)):
-        if not _levels_decide(levels, dependent) or _are_missing_together(
-            levels, dependent
+        is_not_binary = not dependent.is_numeric and not dependent.can_be_missing
+        if (
+            is_not_binary
+            or not _levels_decide(levels, dependent)
+            or _are_missing_together(levels, dependent)
         ):
             continue
+        is_stated = dependent.is_stated
         counts = np.bincount(levels.codes, minlength=len(levels.values))
         stated_counts = np.bincount(
-            levels.codes[~dependent.is_missing], minlength=len(levels.values)
+            levels.codes[is_stated], minlength=len(levels.values)
         )
-        stated_fraction = 1 - dependent.is_missing.mean()
         never_stated_count = counts[stated_counts == 0].sum()
-        if never_stated_count * stated_fraction < MIN_EXPECTED_EXCEPTIONS:
+        if never_stated_count * is_stated.mean() < MIN_EXPECTED_EXCEPTIONS:
             continue
+        what = "stated"
+        if not dependent.can_be_missing:
+            what = f"other than {dependent.values[0]}"
         values = ", ".join(
             str(levels.values[code]) for code in np.flatnonzero(stated_counts)
         )
         yield (
-            f"Not proposed: {dependent.name} is stated only where {levels.name} is "
+            f"Not proposed: {dependent.name} is {what} only where {levels.name} is "
             f"{values}."
         )
 
