@@ -17,6 +17,7 @@ from tests.shared.patience import PATIENCE
 KNOWN = {
     "Private records": "survey.csv",
     "Approximate": "2000",
+    "Column that names": "",
     "Epsilon": "",
     "Name of": "survey",
     "Cap on": "2",

@@ -6,6 +6,7 @@ from tests.journeys.conftest import RECORDS, survey
 KNOWN = [
     ("Private records", "survey.csv"),
     ("Approximate number", "10000"),
+    ("Column that names the person", ""),
     ("Epsilon [1]", ""),
     ("Name of the data set", "survey"),
     ("Cap on epsilon", "2"),
@@ -71,9 +72,9 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
             ("How will you describe the columns", "discover"),
             *[
                 ("Private records", "nowhere.csv"),
-                *KNOWN[:4],
+                *KNOWN[:5],
                 ("Cap on epsilon", "0.5"),
-                *KNOWN[4:],
+                *KNOWN[5:],
             ],
             *kinds,
             ("to be predicted", "income"),
