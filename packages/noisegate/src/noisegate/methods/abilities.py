@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from noisegate.errors import OptionError
 from noisegate.methods.fitted import fitted_synthesizer
@@ -16,7 +16,6 @@ from noisegate.models.checkpoint import FinishedFit, Fit
 
 if TYPE_CHECKING:
     from noisegate.answers.verdict import Verdict
-    from noisegate.methods.method import Method
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.privacy.plan import Budget, Plan
@@ -106,14 +105,22 @@ class AsksInRounds(ABC):
         """
 
     @abstractmethod
-    def settled(self, schema: Any, epsilon: float) -> Method:
+    def settled(self, schema: Any, epsilon: float) -> Self:
         """Returns the method with every setting that otherwise follows from ε.
 
         It asks the same queries at another ε.
         """
 
 
-def in_rounds(method: Method) -> AsksInRounds:
+class _Named(Protocol):
+    """Something with a name, as every method has one."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in certificates and on the command line."""
+
+
+def in_rounds(method: _Named) -> AsksInRounds:
     """Returns a method as one that asks in rounds.
 
     Raises:
@@ -124,7 +131,7 @@ def in_rounds(method: Method) -> AsksInRounds:
     return method
 
 
-def refusal_of_rounds(method: Method) -> OptionError:
+def refusal_of_rounds(method: _Named) -> OptionError:
     """Returns the error that a method does not ask for sums in rounds."""
     return OptionError(
         f"method={method.name!r} does not ask in rounds of sums that several silos "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from noisegate.methods.abilities import AsksInRounds
 from noisegate.methods.method import Method
@@ -186,7 +186,7 @@ class MeanEmbeddingMethod(Method, AsksInRounds):
         """Returns nothing: one round depends on no answers."""
         return {}
 
-    def settled(self, schema: Schema, epsilon: float) -> Method:
+    def settled(self, schema: Schema, epsilon: float) -> Self:
         """Returns the method as it is: what it asks does not depend on ε."""
         return self
 

@@ -74,6 +74,7 @@ def settle_run(run: Run) -> Run:
         )
     schema = run.table.usable()
     method = in_rounds(run.method).settled(schema, run.epsilon)
+    assert isinstance(method, Method)
     settled_run = replace(run, schema=schema, method=method)
     plan = calibrated_plan(method, settled_run.table, settled_run.budget)
     # Raises for records that the method does not take.
