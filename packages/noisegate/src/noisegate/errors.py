@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
@@ -66,7 +67,7 @@ def said(name: str, *value: object) -> str:
     """
     if _AT_COMMAND_LINE[0]:
         option = f"--{name.replace('_', '-')}"
-        return " ".join([option, *(str(item) for item in value)])
+        return " ".join([option, *(shlex.quote(str(item)) for item in value)])
     literals = [
         repr(os.fspath(item)) if isinstance(item, os.PathLike) else repr(item)
         for item in value

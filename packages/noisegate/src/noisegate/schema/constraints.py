@@ -259,7 +259,7 @@ def _read_number(column: NumericColumn, end: Any) -> float | None:
 # --- Constraints. ---
 
 
-Relation: TypeAlias = Literal["<=", ">=", "<", ">"]
+ComparisonSign: TypeAlias = Literal["<=", ">=", "<", ">"]
 """How the left column of a comparison is related to the right one."""
 
 _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
@@ -293,7 +293,7 @@ class Comparison:
     """
 
     left: str
-    relation: Relation
+    relation: ComparisonSign
     right: str
 
     def __str__(self) -> str:
@@ -318,7 +318,7 @@ class Comparison:
         Raises:
             SchemaError: if not, or if its text could be read in another way.
         """
-        if self.relation not in get_args(Relation):
+        if self.relation not in get_args(ComparisonSign):
             raise SchemaError(
                 f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, "
                 "< or >"
@@ -487,7 +487,7 @@ def _parse_comparison(rule: str, names: Collection[str]) -> Comparison:
         SchemaError: unless there is exactly one way to read it.
     """
     readings = []
-    for relation in get_args(Relation):
+    for relation in get_args(ComparisonSign):
         parts = rule.split(relation)
         for cut in range(1, len(parts)):
             left = relation.join(parts[:cut]).strip()

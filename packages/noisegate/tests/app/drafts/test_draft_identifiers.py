@@ -50,7 +50,7 @@ def test_a_repeated_identifier_is_ignored_and_protects_persons(name):
     values = PERSONS[name]
     max_records = pd.Series(values).value_counts().max()
     reason = drafted(name, values).ignored[name]
-    options = f"--unit-column {name} --contributions {max_records}"
+    options = f"unit_column={name!r} and contributions={max_records}"
     assert f"One person has up to {max_records} records: protect persons" in reason
     assert reason.endswith(options)
 
@@ -62,7 +62,7 @@ def test_codes_of_places_and_kinds_and_counts_are_learnt(name):
 
 def test_options_quote_a_name_with_blanks():
     reason = drafted("case id", PEOPLE).ignored["case id"]
-    assert "--unit-column 'case id' --contributions" in reason
+    assert "unit_column='case id' and contributions=" in reason
 
 
 def test_missing_identifiers_do_not_hide_that_they_are_repeated():

@@ -113,4 +113,4 @@ LONG_CODES = {
 def test_long_codes_are_no_levels_however_few(name):
     reason = drafted(LONG_CODES[name]).ignored["value"]
     assert "is a long code, as an identifier, which must not be learnt" in reason
-    assert "--unit-column value --contributions" in reason
+    assert "unit_column='value' and contributions=" in reason

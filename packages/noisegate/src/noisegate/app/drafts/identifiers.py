@@ -10,7 +10,6 @@ None should be learnt, so each is ignored, with the reason:
 """
 
 import re
-import shlex
 from contextlib import suppress
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.app.drafts.drafted import DraftedColumn, vocabulary
+from noisegate.errors import said
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import normalized_names
 from noisegate.schema.parsing import is_text, parse_floats
@@ -101,8 +101,8 @@ def draft_repeated_identifier(name: str, cells: pa.Array) -> DraftedColumn | Non
         >>> from noisegate.app.drafts.identifiers import draft_repeated_identifier
         >>> subjects = pa.array([*range(1, 41), *range(1, 21)])
         >>> entry = draft_repeated_identifier("subject_id", subjects)
-        >>> entry.comments[0][-42:]
-        '--unit-column subject_id --contributions 2'
+        >>> entry.comments[0][-44:]
+        "unit_column='subject_id' and contributions=2"
         >>> draft_repeated_identifier("ward_id", subjects) is None
         True
     """
@@ -122,9 +122,15 @@ def draft_repeated_identifier(name: str, cells: pa.Array) -> DraftedColumn | Non
         name,
         f"each of the {len(counts):,} values is in up to {max_records:,} records, as an "
         "identifier of persons, which must not be learnt. One person has up to "
-        f"{max_records:,} records: protect persons with --unit-column "
-        f"{shlex.quote(name)} --contributions {max_records}",
+        f"{max_records:,} records: protect persons with "
+        f"{_options_of_persons(name, max_records)}",
     )
+
+
+def _options_of_persons(name: str, max_records: int) -> str:
+    """Returns the options that protect persons, as the reader types them."""
+    unit_column = said("unit_column", name)
+    return f"{unit_column} and {said('contributions', max_records)}"
 
 
 def draft_long_code(name: str, cells: pa.Array) -> DraftedColumn | None:
@@ -152,7 +158,7 @@ def draft_long_code(name: str, cells: pa.Array) -> DraftedColumn | None:
     if max_records > 1:
         reason += (
             f". If one person has up to {max_records:,} records: protect persons with "
-            f"--unit-column {shlex.quote(name)} --contributions {max_records}"
+            f"{_options_of_persons(name, max_records)}"
         )
     return DraftedColumn.left_out(name, reason)
 

@@ -222,7 +222,7 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
     remarks.extend(
         equality.remark
         for equality in equalities
-        if not is_related((equality.first, equality.second), related)
+        if not is_computed(equality.second, related)
     )
     explained = [{column_sum.total, *column_sum.parts} for column_sum in sums]
     explained += [{equality.first, equality.second} for equality in equalities]

@@ -83,6 +83,7 @@ class Datetime(SteppedColumn):
     checks: ClassVar[Checks] = (check_time_zones, *SteppedColumn.checks)
     is_temporal: ClassVar[bool] = True
     unit: ClassVar[str | None] = "microseconds since 1970-01-01"
+    gaps_are_seconds: ClassVar[bool] = True
     units_text: ClassVar[str] = "microseconds (2**53 are 285 years)"
     numbers_per_gap: ClassVar[int] = _MICROSECONDS_PER_SECOND
     # Models of before have intervals for points in time, however few these are.

@@ -268,6 +268,7 @@ class Duration(SteppedColumn):
     checked_value = staticmethod(checked_duration)
     scale: ClassVar[str] = "durations"
     unit: ClassVar[str | None] = "seconds"
+    gaps_are_seconds: ClassVar[bool] = True
     units_text: ClassVar[str] = "seconds"
     grades_towards_zero: ClassVar[bool] = True
     formats: ClassVar[TextFormats] = _DURATION_FORMATS

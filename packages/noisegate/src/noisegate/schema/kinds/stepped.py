@@ -87,6 +87,8 @@ class SteppedColumn(BoundedColumn):
         numbers_per_gap: How many numbers make 1 of the distances that a schema states,
             steps and gaps of linked tables: above 1 for points in time only, whose
             distances are stated in seconds.
+        gaps_are_seconds: Whether the distance of two values is a length of time, in
+            seconds, as that of two points in time is.
         has_cell_for_each_value: Whether a model has a cell for each value where they
             are few.
 
@@ -103,6 +105,7 @@ class SteppedColumn(BoundedColumn):
     units_text: ClassVar[str]
     numbers_per_gap: ClassVar[int] = 1
     has_cell_for_each_value: ClassVar[bool] = True
+    gaps_are_seconds: ClassVar[bool] = False
     checks: ClassVar[Checks] = (check_bounds, check_step, check_whole_steps)
 
     @property

@@ -2,6 +2,8 @@
 
 - `relation`: what every relation can do.
 - `ordered`, `formula`, `parts`, `states`: the relations.
+- `differences`: what is added to one column to get another.
+- `values`: between encoded records and the values of each column.
 - `expression`: formulas of columns.
 - `forms`: how schema files write relations.
 - `coordinates`: what is measured of a record, and the record computed from that.

@@ -143,29 +143,29 @@ class Parts(Relation):
         return shares
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Computes the parts, in whole units, so that they add up exactly."""
+        """Computes all parts but the first, which is measured as it is.
+
+        Each takes its share of what the parts before it leave, rounded to its values,
+        and the last part takes all that is left then. They are counted in whole units,
+        so that the sum is exact.
+        """
         scale = self._units_per_number(columns)
-        first = values[self.parts[0]]
-        is_missing = first.is_missing.copy()
-        for name in self.parts[1:-1]:
-            is_missing |= values[_share_name(name)].is_missing
-        rest = self.whole * scale - self._in_units(first.numbers, scale)
+        first_part = values[self.parts[0]]
+        is_missing = first_part.is_missing.copy()
+        rest = self.whole * scale - self._in_units(first_part.numbers, scale)
         rest = np.maximum(rest, 0.0)
         restored: dict[str, ColumnValues] = {}
         for name in self.parts[1:-1]:
-            column: Any = columns[name]
-            part = values[_share_name(name)].numbers * rest
-            if column.stepped:
-                spacing = column.spacing * scale / column.units_per_number
-                part = np.minimum(np.rint(part / spacing) * spacing, rest)
-            restored[name] = ColumnValues(
-                numbers=_as_numbers(column, part, scale), is_missing=is_missing
-            )
+            share = values[_share_name(name)]
+            is_missing |= share.is_missing
+            part = _rounded_to_spacing(columns[name], share.numbers * rest, scale)
+            part = np.minimum(part, rest)
+            numbers = _as_numbers(columns[name], part, scale)
+            restored[name] = ColumnValues(numbers=numbers, is_missing=is_missing)
             rest = rest - part
-        last: Any = columns[self.parts[-1]]
-        restored[self.parts[-1]] = ColumnValues(
-            numbers=_as_numbers(last, rest, scale), is_missing=is_missing
-        )
+        last_name = self.parts[-1]
+        numbers = _as_numbers(columns[last_name], rest, scale)
+        restored[last_name] = ColumnValues(numbers=numbers, is_missing=is_missing)
         return restored
 
     @staticmethod
@@ -188,6 +188,16 @@ class Parts(Relation):
 def _share_name(part: str) -> str:
     """Returns the name of the coordinate of a part."""
     return f"share of {part} in the rest"
+
+
+def _rounded_to_spacing(
+    column: Any, units: npt.NDArray[np.float64], scale: float
+) -> npt.NDArray[np.float64]:
+    """Rounds units to the values of a part's column; real numbers stay as they are."""
+    if not column.stepped:
+        return units
+    spacing = column.spacing * scale / column.units_per_number
+    return np.asarray(np.rint(units / spacing) * spacing)
 
 
 def _as_numbers(column: Any, units: npt.NDArray[Any], scale: float) -> npt.NDArray[Any]:

@@ -46,7 +46,17 @@ Columns: TypeAlias = Mapping[str, Column]
 
 
 class Relation(ABC):
-    """A relation of the columns of one record."""
+    """A relation of the columns of one record.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.schema import Expression, Formula, Integer
+        >>> total = Formula(name="total", expression=Expression("a + b"))
+        >>> columns = [Integer(name=name, lower=0, upper=9) for name in ("a", "b")]
+        >>> columns.append(Integer(name="total", lower=0, upper=18))
+        >>> Schema(columns, relations=(total,)).coordinates.names
+        ('a', 'b')
+    """
 
     @property
     @abstractmethod
