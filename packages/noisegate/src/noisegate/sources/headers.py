@@ -22,6 +22,9 @@ TITLE_CURE = (
 Header: TypeAlias = tuple[str, Sequence[str]]
 """The name of a file, and the names of its columns in their order."""
 
+SEPARATOR_NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+"""What may stand between two fields, in words."""
+
 # What some programs write between fields in place of commas.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 

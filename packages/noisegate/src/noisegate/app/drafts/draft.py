@@ -31,6 +31,7 @@ from noisegate.app.drafts.drafted import (
 )
 from noisegate.app.drafts.formats import draft_formatted
 from noisegate.app.drafts.numbers import draft_number
+from noisegate.app.drafts.public_files import find_public_form, read_public_table
 from noisegate.app.drafts.rules import Rules, find_rules
 from noisegate.app.drafts.stored import (
     Categories,
@@ -48,11 +49,13 @@ from noisegate.app.drafts.texts import (
 from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
-from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
+from noisegate.schema import DEFAULT_MISSING_VALUES, FileForm, Schema
 from noisegate.schema.encode import encode, strip_cells
+from noisegate.schema.file_form import PLAIN_CSV
 from noisegate.schema.parsing import is_text
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import check_first_line, check_unique_names
+from noisegate.sources.tables.csv_file import TextLayout
 from noisegate.sources.tables.memory import to_arrow
 from noisegate.sources.tables.tables import open_origins
 
@@ -100,7 +103,7 @@ class Draft:
         """
         form = self.schema.form()
         top = dict(extra_keys)
-        for key in ("label", "missing_values"):
+        for key in ("label", "missing_values", "file"):
             if key in form:
                 top[key] = form[key]
         return drafted_text(
@@ -123,11 +126,13 @@ class _PublicTable:
         name: What messages call the table.
         table: The columns that Arrow can hold.
         unreadable_types: The type of each other column, by its name.
+        form: How its text file is written.
     """
 
     name: str
     table: pa.Table
     unreadable_types: Mapping[str, str]
+    form: FileForm = PLAIN_CSV
 
 
 def draft_schema(public: Any, label: str | None = None) -> Schema:
@@ -219,6 +224,7 @@ def draft(
         schema,
         relations=tuple(drafted.relation for drafted in rules.relations),
         constraints=rules.constraints,
+        file=records.form,
         reasons=_reasons(entries, rules),
     )
     return Draft(schema=schema.usable(), entries=entries, rules=rules)
@@ -236,12 +242,14 @@ def _read_public(public: Any) -> _PublicTable:
     """
     name = Path(public).name if isinstance(public, str | Path) else "the table"
     try:
-        _, origins = open_origins(public)
+        layout = TextLayout(form=find_public_form(public))
+        _, origins = open_origins(public, layout=layout)
         for origin in origins:
             columns = [column for column, _ in origin.columns()]
             check_first_line(columns, origin.name)
             check_unique_names(columns, origin.name)
-        return _PublicTable(name, read_table(public), {})
+        table, form = read_public_table(public)
+        return _PublicTable(name, table, {}, form)
     except DataError:
         if isinstance(public, str | Path):
             raise

@@ -25,6 +25,7 @@ from noisegate.app.drafts.links import (
     keys_of_ancestors,
     written_key,
 )
+from noisegate.app.drafts.public_files import read_public_table
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Comparison
 from noisegate.schema.bounds import rounded_bounds
@@ -41,7 +42,6 @@ from noisegate.schema.linked.table_schema import (
     ticks_per_unit,
 )
 from noisegate.sources.families import Families
-from noisegate.sources.frames import read_table
 from noisegate.sources.linked import LinkedSource
 
 # A column that is the same in all children of each parent is remarked where so many
@@ -166,7 +166,7 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
         >>> drafted.links["visits"].parent, drafted.schema.table("visits").parent_key
         ('patients', 'id')
     """
-    tables = {name: read_table(path) for name, path in paths.items()}
+    tables = {name: read_public_table(path)[0] for name, path in paths.items()}
     links = find_links(tables)
     root = next(name for name in tables if name not in links)
     drafts = {}

@@ -19,7 +19,7 @@ Messages name file and line. They show a value only where the caller allows it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +35,7 @@ from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode
+from noisegate.schema.file_form import UTF_8, FileForm
 from noisegate.schema.parsing import Mask
 from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
@@ -46,7 +47,7 @@ from noisegate.sources.stores import (
     shown_path,
     unreadable_error,
 )
-from noisegate.sources.tables.csv_file import CsvFile
+from noisegate.sources.tables.csv_file import CsvFile, TextLayout
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
 from noisegate.sources.tables.parts import (
     PARQUET,
@@ -66,6 +67,10 @@ _ARCHIVES = {
     b"BZh": "a bzip2 archive",
 }
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_PLAIN_TEXT = TextLayout()
+
+ANY_TEXT = TextLayout(form=FileForm(encoding="latin-1"))
+"""An encoding that takes all bytes, for files that are found and not yet read."""
 
 
 class RecordOrigin(Protocol):
@@ -104,33 +109,40 @@ def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
 
 
 def open_origins(
-    source: str | Path | Any, names: Sequence[str] | None = None
+    source: str | Path | Any,
+    names: Sequence[str] | None = None,
+    layout: TextLayout = _PLAIN_TEXT,
 ) -> tuple[str, list[Origin]]:
     """Finds the origins of a table.
 
     Args:
         source: A path, or a table in memory; see `find_files` and `table_in_memory`.
         names: The columns that are expected.
+        layout: What the schema says of text files.
 
     Returns:
         What messages call the table, and its origins.
     """
     if isinstance(source, str | Path):
-        return Path(source).name or str(source), find_files(Path(source))
+        return Path(source).name or str(source), find_files(Path(source), layout)
     table = table_in_memory(source, names)
     return table.name, [table]
 
 
-def find_files(path: Path) -> list[Origin]:
+def find_files(path: Path, layout: TextLayout = _PLAIN_TEXT) -> list[Origin]:
     """Returns the file at a path, or the tables directly in a folder, sorted by name.
+
+    Args:
+        path: A file or folder.
+        layout: What the schema says of text files.
 
     Raises:
         DataError: if there is none, or it is of another kind.
     """
     try:
         if is_folder(path):
-            return _open_files_in_folder(path)
-        return [_open_file(path)]
+            return _open_files_in_folder(path, layout)
+        return [_open_file(path, layout)]
     except OSError as error:
         raise unreadable_error(path, error) from None
 
@@ -177,7 +189,7 @@ def require_file_or_folder(path: Path) -> Status:
     return path_status
 
 
-def _open_files_in_folder(path: Path) -> list[Origin]:
+def _open_files_in_folder(path: Path, layout: TextLayout) -> list[Origin]:
     """Returns the tables in a folder: all CSV, or all Parquet.
 
     Raises:
@@ -210,15 +222,20 @@ def _open_files_in_folder(path: Path) -> list[Origin]:
     for file in csv_files or parquet_files:
         # A pipe may have such a name.
         require_file_or_folder(file)
-        origins.append(_open_file(file))
+        origins.append(_open_file(file, layout))
     return origins
 
 
-def _open_file(path: Path) -> Origin:
-    """Recognises a CSV or Parquet file by its first bytes and its name.
+def _open_file(path: Path, layout: TextLayout) -> Origin:
+    """Recognises a file by its first bytes and its name.
+
+    Args:
+        path: The file.
+        layout: What the schema says of text files.
 
     Raises:
-        DataError: for an archive, or text in UTF-16.
+        DataError: for an archive that is not read, or text in UTF-16 where the schema
+            does not say so.
         OSError: if the file cannot be read.
     """
     with open_file(path) as stream:
@@ -231,11 +248,37 @@ def _open_file(path: Path) -> Origin:
                 f"{path.name}: is {archive_kind}; expected CSV or Parquet: unpack it or "
                 "save it as one of these"
             )
-    if first_bytes.startswith(_UTF_16_MARKS):
+    file = CsvFile(path, layout=layout)
+    is_utf_16 = first_bytes.startswith(_UTF_16_MARKS)
+    if is_utf_16 and layout.form.encoding == UTF_8:
         raise DataError(
-            f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8"
+            f"{path.name}: the text is in UTF-16; save the file as CSV in "
+            f"UTF-8{file.form_hint()}"
         )
-    return CsvFile(path)
+    return file
+
+
+@contextmanager
+def with_form_hint(origin: RecordOrigin) -> Iterator[None]:
+    """Adds to errors of the block which form of file the schema should state.
+
+    Args:
+        origin: What is read in the block.
+
+    Raises:
+        DataError: that of the block, with the lines for the schema behind it if the
+            origin is a text file of another form.
+    """
+    try:
+        yield
+        return
+    except DataError as error:
+        message = str(error)
+        hint = origin.form_hint() if isinstance(origin, CsvFile) else ""
+        if not hint or hint in message:
+            raise
+    # Outside the handler, so that no value travels along as the context of the error.
+    raise DataError(f"{message}{hint}")
 
 
 def explain_hidden_value() -> str:
@@ -642,7 +685,9 @@ class TableSource(Source[Origin]):
         super().__init__(
             schema, show_values=show_values, batch_rows=batch_rows, units=units
         )
-        self.name, self._origins = open_origins(source, schema.names)
+        self.name, self._origins = open_origins(
+            source, schema.names, TextLayout.of(schema)
+        )
 
     def check_against_schema(self) -> None:
         """Checks names and types of the columns; no record is read.
@@ -653,10 +698,11 @@ class TableSource(Source[Origin]):
         """
         headers = []
         for origin in self._origins:
-            columns = origin.columns()
-            headers.append((origin.name, [name for name, _ in columns]))
-            self._check_names(origin, columns)
-            check_column_types(columns, self.schema, origin)
+            with with_form_hint(origin):
+                columns = origin.columns()
+                headers.append((origin.name, [name for name, _ in columns]))
+                self._check_names(origin, columns)
+                check_column_types(columns, self.schema, origin)
         if len(headers) > 1:
             # Each name is public by now: described, ignored, or the unit's.
             check_same_columns(headers, show_names=True)
@@ -716,10 +762,11 @@ class TableSource(Source[Origin]):
         names = list(self.schema.names)
         if self._units is not None:
             names.append(self._units.column)
-        for columns in origin.batches(names, self.batch_rows):
-            row_count = len(next(iter(columns.values())))
-            units = None if self._units is None else columns[self._units.column]
-            yield RawBatch(columns, row_count, units)
+        with with_form_hint(origin):
+            for columns in origin.batches(names, self.batch_rows):
+                row_count = len(next(iter(columns.values())))
+                units = None if self._units is None else columns[self._units.column]
+                yield RawBatch(columns, row_count, units)
 
     def _encode(
         self,
@@ -731,9 +778,10 @@ class TableSource(Source[Origin]):
         # All records are encoded, since one that does not fit the schema is an error
         # whether it is used or not.
         encode_all = partial(encode, records, self.schema)
-        encoded = call_with_location(
-            encode_all, origin, rows_before, show_values=self._show_values
-        )
+        with with_form_hint(origin):
+            encoded = call_with_location(
+                encode_all, origin, rows_before, show_values=self._show_values
+            )
         if is_used is None or is_used.all():
             return encoded
         return encoded.rows(is_used)
