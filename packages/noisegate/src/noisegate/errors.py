@@ -186,6 +186,8 @@ PACKAGES = {
 EXTRAS = {
     **PACKAGES,
     "openpyxl": "excel",
+    "python_calamine": "files",
+    "pyreadstat": "files",
     "matplotlib": "images",
     "PIL": "images",
     "torch": "torch",

@@ -67,6 +67,7 @@ class FileForm:
             If not, the columns are those of the schema in its order, or, where names
             are listed here, these.
         skip: Number of lines before the header, or before the first record.
+        sheet: Name of the sheet of a workbook; empty for the only one.
 
     Raises:
         SchemaError: if a value is unusable, or two contradict each other.
@@ -83,6 +84,7 @@ class FileForm:
     thousands: str = ""
     header: bool | tuple[str, ...] = True
     skip: int = 0
+    sheet: str = ""
 
     def __post_init__(self) -> None:
         _check_separator(self.separator)
@@ -92,6 +94,10 @@ class FileForm:
             header=_checked_header(self.header),
             skip=_checked_skip(self.skip),
         )
+        if not isinstance(self.sheet, str):
+            raise SchemaError(
+                f"sheet = {self.sheet!r} must be the name of a sheet, in quotes"
+            )
         if self.decimal not in _MARKS_OF_DECIMALS:
             raise SchemaError(f'decimal = {self.decimal!r} must be "." or ","')
         if self.thousands not in _MARKS_OF_THOUSANDS:

@@ -12,7 +12,7 @@ from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, Schema, decode
 from noisegate.sources.headers import check_same_columns, check_unique_names
 from noisegate.sources.sources import open_source
-from noisegate.sources.tables.csv_file import TextLayout
+from noisegate.sources.tables.csv_file import NO_LAYOUT, TextLayout
 from noisegate.sources.tables.memory import (
     MixedObjects,
     objects_to_arrow,
@@ -20,7 +20,6 @@ from noisegate.sources.tables.memory import (
 )
 from noisegate.sources.tables.tables import Origin, open_origins
 
-_PLAIN_TEXT = TextLayout()
 # Records of a file that are converted at a time.
 _FILE_BATCH_ROWS = 1 << 16
 # The type of a column of Python objects is that of all its cells, so a table in memory
@@ -33,7 +32,7 @@ def read_table(
     schema: Schema | None = None,
     *,
     show_values: bool = False,
-    layout: TextLayout = _PLAIN_TEXT,
+    layout: TextLayout = NO_LAYOUT,
 ) -> pa.Table:
     """Reads all records of files, or of a table in memory.
 

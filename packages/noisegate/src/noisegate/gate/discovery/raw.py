@@ -44,7 +44,12 @@ from noisegate.sources.headers import (
     check_same_columns,
     check_unique_names,
 )
-from noisegate.sources.tables.csv_file import CsvFile, TextLayout, number_columns
+from noisegate.sources.tables.csv_file import (
+    NO_LAYOUT,
+    CsvFile,
+    TextLayout,
+    number_columns,
+)
 from noisegate.sources.tables.tables import (
     Origin,
     call_with_location,
@@ -57,7 +62,6 @@ RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
 float64, as int64 (integers; days or microseconds since 1970) or as text; and how many
 are missing."""
 
-_PLAIN_TEXT = TextLayout()
 # Records that are read at a time.
 _BATCH_ROWS = 32768
 # Columns that a message names at most; with more, nobody would type them all.
@@ -109,7 +113,7 @@ class RawTable:
         source: str | Path | Any,
         *,
         show_values: bool = False,
-        layout: TextLayout = _PLAIN_TEXT,
+        layout: TextLayout = NO_LAYOUT,
     ) -> None:
         self._show_values = show_values
         self._layout = layout

@@ -74,11 +74,13 @@ _CLOSE = "close it, or put the whole cell in double quotes and double those insi
 
 @dataclass(frozen=True)
 class TextLayout:
-    """What a schema says of the text files of its table.
+    """What a schema says of the files of its table.
 
     Attributes:
         form: How they are written.
         names: The columns of the schema, in its order.
+        ignored: Columns that the data may have and that are never read.
+        text_levels: The levels of each column that has levels of text, by its name.
         number_columns: Those whose numbers are written as `form` says.
         missing_values: Texts that stand for a missing value, which are no numbers.
 
@@ -93,6 +95,8 @@ class TextLayout:
 
     form: FileForm = field(default_factory=FileForm)
     names: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    text_levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     number_columns: frozenset[str] = frozenset()
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
 
@@ -104,9 +108,18 @@ class TextLayout:
         return cls(
             form=schema.file,
             names=tuple(schema.names),
+            ignored=schema.ignore,
+            text_levels=tuple(
+                (column.name, tuple(map(str, column.stated_texts)))
+                for column in schema.file_layout.coded
+            ),
             number_columns=number_columns(schema.columns),
             missing_values=schema.missing_values,
         )
+
+
+NO_LAYOUT = TextLayout()
+"""Where no schema says how files are written."""
 
 
 def number_columns(columns: Iterable[Column]) -> frozenset[str]:
@@ -137,7 +150,7 @@ class CsvFile:
     path: Path
     start: int = 0
     stop: int | None = None
-    layout: TextLayout = TextLayout()
+    layout: TextLayout = NO_LAYOUT
     packing: Packing = ""
     has_types = False
 

@@ -129,7 +129,7 @@ def lines_to_add(found: FileForm, stated: FileForm) -> str:
         '[file]\nseparator = ";"\nskip = 2\n'
     """
     # Numbers are judged by columns that hold some; without any, nothing was found.
-    wanted = replace(found, header=stated.header)
+    wanted = replace(found, header=stated.header, sheet=stated.sheet)
     if found.decimal == FileForm.decimal and not found.thousands:
         wanted = replace(wanted, decimal=stated.decimal, thousands=stated.thousands)
     if _same_text(found.encoding, stated.encoding):

@@ -47,7 +47,7 @@ from noisegate.sources.stores import (
     shown_path,
     unreadable_error,
 )
-from noisegate.sources.tables.csv_file import CsvFile, TextLayout
+from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
 from noisegate.sources.tables.parts import (
     PARQUET,
@@ -55,19 +55,32 @@ from noisegate.sources.tables.parts import (
     ParquetFile,
     Part,
     Stamp,
+    WholeFile,
     read_stamp,
     split_file,
 )
+from noisegate.sources.tables.text_stream import Packing, name_of_only_file
 from noisegate.sources.units import UnitCounter, UnitLimit, check_unit_column
 
 # The first bytes of files that are often given in place of a table.
 _ARCHIVES = {
-    b"PK\x03\x04": "a ZIP archive or a spreadsheet",
-    b"\x1f\x8b": "a gzip archive",
     b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"(\xb5/\xfd": "a Zstandard archive",
 }
+_MAGIC_BYTES = 8
+# The first of these begins an archive with files, the other an empty one.
+_ZIP_MARKS = (b"PK\x03\x04", b"PK\x05\x06")
+
+JSON_LINES = (".jsonl", ".ndjson")
+"""Endings of the names of files with a JSON object on each line."""
+ARROW_FILES = (".arrow", ".feather", ".ipc")
+"""Endings of the names of files of Arrow."""
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+"""Endings of the names of workbooks."""
+STATISTICS_FILES = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+"""Endings of the names of files of SPSS, Stata and SAS."""
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_PLAIN_TEXT = TextLayout()
 
 ANY_TEXT = TextLayout(form=FileForm(encoding="latin-1"))
 """An encoding that takes all bytes, for files that are found and not yet read."""
@@ -86,7 +99,7 @@ class RecordOrigin(Protocol):
         ...
 
 
-Origin: TypeAlias = CsvFile | ParquetFile | TableInMemory
+Origin: TypeAlias = CsvFile | ParquetFile | WholeFile | TableInMemory
 """One file, or one table in memory. What cannot be read is a `DataError`."""
 
 
@@ -98,10 +111,10 @@ def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
     """
     files: list[FilePart] = []
     for origin in origins:
-        if not isinstance(origin, CsvFile | ParquetFile):
+        if not isinstance(origin, CsvFile | ParquetFile | WholeFile):
             raise OptionError(
-                f"{origin.name}: only CSV and Parquet files are read in parts, and this "
-                "is a table in memory; write it to Parquet and give the path, or leave "
+                f"{origin.name}: only files are read in parts, and this is a table in "
+                "memory; write it to Parquet and give the path, or leave "
                 "the engine out"
             )
         files.append(origin)
@@ -111,7 +124,7 @@ def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
 def open_origins(
     source: str | Path | Any,
     names: Sequence[str] | None = None,
-    layout: TextLayout = _PLAIN_TEXT,
+    layout: TextLayout = NO_LAYOUT,
 ) -> tuple[str, list[Origin]]:
     """Finds the origins of a table.
 
@@ -129,7 +142,7 @@ def open_origins(
     return table.name, [table]
 
 
-def find_files(path: Path, layout: TextLayout = _PLAIN_TEXT) -> list[Origin]:
+def find_files(path: Path, layout: TextLayout = NO_LAYOUT) -> list[Origin]:
     """Returns the file at a path, or the tables directly in a folder, sorted by name.
 
     Args:
@@ -190,10 +203,10 @@ def require_file_or_folder(path: Path) -> Status:
 
 
 def _open_files_in_folder(path: Path, layout: TextLayout) -> list[Origin]:
-    """Returns the tables in a folder: all CSV, or all Parquet.
+    """Returns the tables in a folder, all of one kind: CSV, Parquet, or another.
 
     Raises:
-        DataError: if the folder holds both, neither, or a folder.
+        DataError: if the folder holds several kinds, none, or a folder.
         OSError: if a file cannot be read.
     """
     # Hidden files, and markers such as _SUCCESS, are no tables.
@@ -206,24 +219,48 @@ def _open_files_in_folder(path: Path, layout: TextLayout) -> list[Origin]:
                 f"{shown_path(path)}: holds the folder {entry.name!r}, which would not "
                 "be read; put all files in one folder"
             )
-    csv_files = [entry for entry in entries if entry.suffix.lower() == ".csv"]
-    parquet_files = [entry for entry in entries if entry.suffix.lower() in PARQUET]
-    if csv_files and parquet_files:
+    files_by_kind: dict[str, list[Path]] = {}
+    for entry in entries:
+        kind = _kind_of_name(entry.name)
+        if kind is not None:
+            files_by_kind.setdefault(kind, []).append(entry)
+    # Beside such files, those of other kinds are notes and code books.
+    main_kinds: list[str] = [
+        kind for kind in ("CSV", "Parquet") if kind in files_by_kind
+    ]
+    kinds = main_kinds or list(files_by_kind)
+    if len(kinds) > 1:
         raise DataError(
-            f"{shown_path(path)}: holds both CSV and Parquet files, which may be the "
-            "same records; keep one kind"
+            f"{shown_path(path)}: holds both {kinds[0]} and {kinds[1]} files, which may "
+            "be the same records; keep one kind"
         )
-    if not csv_files and not parquet_files:
+    if not kinds:
         raise DataError(
-            f"{shown_path(path)}: the folder holds no file named *.csv or *.parquet; "
-            "check the path"
+            f"{shown_path(path)}: the folder holds no file named *.csv or *.parquet, "
+            "nor of another kind that is read; check the path"
         )
     origins: list[Origin] = []
-    for file in csv_files or parquet_files:
+    for file in files_by_kind[kinds[0]]:
         # A pipe may have such a name.
         require_file_or_folder(file)
         origins.append(_open_file(file, layout))
     return origins
+
+
+def _kind_of_name(name: str) -> str | None:
+    """Returns the kind of a table in a folder by its name; None for no table."""
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    endings_of_kind = {
+        "CSV": (".csv", ".tsv"),
+        "Parquet": PARQUET,
+        "JSON lines": JSON_LINES,
+        "Arrow": ARROW_FILES,
+        "workbook": SPREADSHEETS,
+        "SPSS, Stata or SAS": STATISTICS_FILES,
+    }
+    return next(
+        (kind for kind, endings in endings_of_kind.items() if ending in endings), None
+    )
 
 
 def _open_file(path: Path, layout: TextLayout) -> Origin:
@@ -231,7 +268,7 @@ def _open_file(path: Path, layout: TextLayout) -> Origin:
 
     Args:
         path: The file.
-        layout: What the schema says of text files.
+        layout: What the schema says of the table.
 
     Raises:
         DataError: for an archive that is not read, or text in UTF-16 where the schema
@@ -239,16 +276,87 @@ def _open_file(path: Path, layout: TextLayout) -> Origin:
         OSError: if the file cannot be read.
     """
     with open_file(path) as stream:
-        first_bytes = stream.read(4)
-    if first_bytes == b"PAR1" or path.suffix.lower() in PARQUET:
+        first_bytes = stream.read(_MAGIC_BYTES)
+    ending = path.suffix.lower()
+    if first_bytes.startswith(b"PAR1") or ending in PARQUET:
         return ParquetFile(path)
+    file = _open_other_file(path, ending, first_bytes, layout)
+    return _open_text_file(path, first_bytes, layout) if file is None else file
+
+
+def _open_other_file(
+    path: Path, ending: str, first_bytes: bytes, layout: TextLayout
+) -> WholeFile | None:
+    """Recognises a file that is neither text nor Parquet.
+
+    Each kind has its file, which is imported where there is one of it.
+
+    Args:
+        path: The file.
+        ending: That of its name, in lower case.
+        first_bytes: With which it begins.
+        layout: What the schema says of the table.
+
+    Returns:
+        The file; None for another kind.
+    """
+    if first_bytes.startswith(b"ARROW1") or ending in ARROW_FILES:
+        from noisegate.sources.tables.arrow_ipc import ArrowFile
+
+        return ArrowFile(path, layout)
+    if ending in SPREADSHEETS:
+        from noisegate.sources.tables.spreadsheet import Spreadsheet
+
+        return Spreadsheet(path, layout)
+    if ending in STATISTICS_FILES:
+        from noisegate.sources.tables.statistics_file import StatisticsFile
+
+        return StatisticsFile(path, layout)
+    return None
+
+
+def _open_text_file(path: Path, first_bytes: bytes, layout: TextLayout) -> Origin:
+    """Opens a file of text, which may be packed.
+
+    Args:
+        path: The file.
+        first_bytes: With which it begins.
+        layout: What the schema says of the table.
+
+    Raises:
+        DataError: for an archive that is not read, or text in UTF-16 where the schema
+            does not say so.
+    """
+    packing: Packing = ""
+    ending = path.suffix.lower()
+    if first_bytes.startswith(b"\x1f\x8b"):
+        packing = "gzip"
+        ending = path.with_suffix("").suffix.lower()
+    elif first_bytes.startswith(_ZIP_MARKS):
+        packing = "zip"
+        ending = Path(name_of_only_file(path)).suffix.lower()
     for archive_mark, archive_kind in _ARCHIVES.items():
         if first_bytes.startswith(archive_mark):
             raise DataError(
                 f"{path.name}: is {archive_kind}; expected CSV or Parquet: unpack it or "
                 "save it as one of these"
             )
-    file = CsvFile(path, layout=layout)
+    is_packed_other = ending in (
+        *PARQUET,
+        *ARROW_FILES,
+        *SPREADSHEETS,
+        *STATISTICS_FILES,
+    )
+    if packing and is_packed_other:
+        raise DataError(
+            f"{path.name}: holds a file {ending}, which is read only where it is not "
+            "packed; unpack it"
+        )
+    if ending in JSON_LINES:
+        from noisegate.sources.tables.json_lines import JsonLinesFile
+
+        return JsonLinesFile(path, layout, packing)
+    file = CsvFile(path, layout=layout, packing=packing)
     is_utf_16 = first_bytes.startswith(_UTF_16_MARKS)
     if is_utf_16 and layout.form.encoding == UTF_8:
         raise DataError(
@@ -547,12 +655,16 @@ class Source(ABC, Generic[_Origin]):
         files = [
             origin
             for origin in first_origins
-            if isinstance(origin, CsvFile | ParquetFile)
+            if isinstance(origin, CsvFile | ParquetFile | WholeFile)
         ]
         if not files or len(files) < len(first_origins):
             return None
         with suppress(pa.ArrowException, OSError):
-            records_in_files = sum(file.estimate_record_count() for file in files)
+            counts = [file.estimate_record_count() for file in files]
+            known_counts = [count for count in counts if count is not None]
+            if len(known_counts) < len(counts):
+                return None
+            records_in_files = sum(known_counts)
             estimate = records_in_files * len(self._origins) // len(files)
             return int(float(f"{estimate:.1e}"))
         return None
@@ -657,7 +769,7 @@ class Source(ABC, Generic[_Origin]):
 
 
 class TableSource(Source[Origin]):
-    """Private records in a CSV or Parquet file, a folder of either, or in memory."""
+    """Private records in a file, a folder of files of one kind, or in memory."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO, Literal, TypeAlias, cast
 
 from noisegate.errors import DataError
 from noisegate.schema.file_form import UTF_8
-from noisegate.sources.stores import open_file, shown_path
+from noisegate.sources.stores import open_file
 
 Packing: TypeAlias = Literal["", "gzip", "zip"]
 """How a file is packed: not at all, or as an archive of one file."""
@@ -244,12 +244,11 @@ def name_in_archive(path: Path, archive: zipfile.ZipFile) -> str:
     return names[0]
 
 
-def names_in_zip(path: Path) -> list[str]:
-    """Returns the names of all files in a ZIP archive, in its order.
+def name_of_only_file(path: Path) -> str:
+    """Returns the name of the only file in a ZIP archive, as `name_in_archive` does.
 
     Raises:
-        DataError: if it cannot be read.
-        OSError: if the file cannot be opened.
+        OSError: if the archive cannot be opened.
     """
-    with open_file(path) as file, _open_zip(Path(shown_path(path)), file) as archive:
-        return archive.namelist()
+    with open_file(path) as file, _open_zip(path, file) as archive:
+        return name_in_archive(path, archive)
