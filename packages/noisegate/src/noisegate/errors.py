@@ -188,6 +188,7 @@ EXTRAS = {
     "openpyxl": "excel",
     "python_calamine": "files",
     "pyreadstat": "files",
+    "duckdb": "duckdb",
     "matplotlib": "images",
     "PIL": "images",
     "torch": "torch",

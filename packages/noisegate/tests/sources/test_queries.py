@@ -1,5 +1,6 @@
 """Queries that are computed at each reading: DuckDB's, and those of whoever speaks Arrow's stream."""
 
+import pickle
 import subprocess
 import sys
 
@@ -175,3 +176,44 @@ def test_memory_does_not_grow_with_a_relation():
 @pytest.mark.slow
 def test_memory_does_not_grow_with_twenty_million_records():
     assert peak_of(20_000_000) < peak_of(300_000) + 60
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.sql(f'CREATE TABLE "The staff" AS {QUERY.format(rows=5000)}')
+    return path
+
+
+def test_a_table_in_a_file_of_duckdb_is_read_by_its_address(database, monkeypatch):
+    addresses = [
+        f"duckdb://{database}?table=The%20staff",
+        f"duckdb:///{database}",
+        f"duckdb:///{database.name}",
+    ]
+    monkeypatch.chdir(database.parent)
+    for address in addresses:
+        source = open_source(address, SCHEMA)
+        assert sum(map(len, source.batches())) == 5000
+        [part] = source.split_into_parts(100)
+        monkeypatch.chdir("/")
+        part = pickle.loads(pickle.dumps(part))
+        assert sum(len(rows()) for rows in part.batch_readers()) == 5000
+        monkeypatch.chdir(database.parent)
+
+
+def test_the_table_of_a_file_of_duckdb_is_named(database, tmp_path):
+    with pytest.raises(DataError, match="has no table 'visits', but The staff; name"):
+        read(f"duckdb://{database}?table=visits")
+    with duckdb.connect(str(database)) as connection:
+        connection.sql("CREATE TABLE visits AS SELECT 5 AS age")
+    with pytest.raises(DataError, match="has not one table, but The staff, visits;"):
+        read(f"duckdb://{database}")
+    schema = Schema(SCHEMA.columns[:1])
+    assert read(f"duckdb://{database}?table=visits", schema) == [{"age": 5}]
+    with pytest.raises(DataError, match="there is no such file; check the path"):
+        read(f"duckdb://{tmp_path}/none.duckdb")
+    (tmp_path / "x.duckdb").write_text("x" * 9999)
+    with pytest.raises(DataError, match=r"x\.duckdb: cannot be opened by DuckDB"):
+        read(f"duckdb://{tmp_path}/x.duckdb")

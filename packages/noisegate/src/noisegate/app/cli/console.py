@@ -181,7 +181,7 @@ def announce_files(data: str | Path) -> None:
 
     path = Path(data)
     names = [origin.name for origin in find_files(path, ANY_TEXT)]
-    is_folder = path.is_dir() or (in_store(path) and len(names) > 1)
+    is_folder = path.is_dir() or (len(names) > 1 and in_store(path))
     if not is_folder:
         return
     listed = names[:_MAX_FILES_NAMED]

@@ -153,6 +153,10 @@ def find_files(path: Path, layout: TextLayout = NO_LAYOUT) -> list[Origin]:
         DataError: if there is none, or it is of another kind.
     """
     try:
+        if path.parts[:1] == ("duckdb:",):
+            from noisegate.sources.tables.duckdb_file import find_duckdb_table
+
+            return [find_duckdb_table(path)]
         if is_folder(path):
             return _open_files_in_folder(path, layout)
         return [_open_file(path, layout)]
