@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from noisegate.app.drafts.draft import draft
+from noisegate.app.drafts.linked import draft_linked
 from noisegate.errors import DataError, SchemaError
 from noisegate.models.output.sample_file import table_writer
 from noisegate.schema import (
@@ -18,8 +19,9 @@ from noisegate.schema import (
     Schema,
     decode,
 )
-from noisegate.schema.linked.schema import LinkedTable
+from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate.sources.frames import read_table
+from noisegate.sources.linked import LinkedSource
 from noisegate.sources.sources import open_source
 from noisegate.sources.tables.csv_file import CsvFile, TextLayout
 from noisegate.sources.tables.find_form import find_form, lines_to_add
@@ -339,3 +341,31 @@ def test_a_cell_does_not_depend_on_others(tmp_path):
     ]
     for name in SCHEMA.names:
         assert cells[0][name][0] == cells[1][name][0]
+
+
+def test_linked_tables_are_drafted_and_read_in_their_forms(tmp_path):
+    patients = "".join(f"{key};{20 + key % 60},5\n" for key in range(300))
+    visits = "".join(
+        f'{{"id": {key % 300}, "pain": {key % 9}}}\n' for key in range(900)
+    )
+    (tmp_path / "patients.csv").write_text("id;weight\n" + patients)
+    (tmp_path / "visits.jsonl").write_text(visits)
+    drafted = draft_linked(
+        {"patients": tmp_path / "patients.csv", "visits": tmp_path / "visits.jsonl"}
+    )
+    schema = LinkedSchema.loads(drafted.toml())
+    assert schema == drafted.schema
+    assert "[tables.patients.file]" in drafted.toml()
+    assert schema.table("patients").schema.file == FileForm(separator=";", decimal=",")
+    with LinkedSource(tmp_path, schema) as source:
+        [link] = schema.links
+        assert sum(len(rows) for rows in source.read_transitions(link)) >= 900
+    plain = [
+        replace(table, schema=replace(table.schema, file=FileForm()))
+        for table in schema.tables
+    ]
+    with (
+        LinkedSource(tmp_path, LinkedSchema(plain)) as source,
+        pytest.raises(DataError, match=r'separator = ";"\ndecimal = ","'),
+    ):
+        list(source.read_transitions(link))
