@@ -187,6 +187,9 @@ PACKAGES = {
 EXTRAS = {
     **PACKAGES,
     "openpyxl": "excel",
+    "python_calamine": "files",
+    "pyreadstat": "files",
+    "duckdb": "duckdb",
     "matplotlib": "images",
     "PIL": "images",
     "torch": "torch",

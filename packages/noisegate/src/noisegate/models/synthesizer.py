@@ -70,6 +70,7 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.registry import extension
 from noisegate.schema import EncodedTable, Region, Schema, decode
+from noisegate.schema.file_form import PLAIN_CSV
 from noisegate.seeds import check_seed, public_random
 
 if TYPE_CHECKING:
@@ -450,7 +451,9 @@ class Synthesizer(Shown):
             batches = self.images(n, **options)
         file_name = None if name is None else Path(name)
         package = new_package(Path(folder), file_name, self.release, licence=licence)
-        with package as path, sample_writer(path, self.schema, n) as write:
+        # What the descriptions tell programs is plain CSV.
+        plain_schema = replace(self.schema, file=PLAIN_CSV)
+        with package as path, sample_writer(path, plain_schema, n) as write:
             for batch in batches:
                 write(batch)
         return Path(folder)

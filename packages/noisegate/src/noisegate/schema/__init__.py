@@ -38,6 +38,7 @@ It holds, in the order in which to read it:
 - `satisfiable`: whether any record keeps to all constraints.
 - `pixels`: the same for images, with a column for each pixel.
 - `files`: schema files in TOML.
+- `file_form`: how text files are written that are no plain CSV.
 - `bounds`: bounds that a reader would choose, for drafts and discoveries.
 
 Any package may call it. It reads no file of data, and draws no noise. What `encode`
@@ -50,6 +51,7 @@ from collections.abc import Iterable, Sequence
 from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region
 from noisegate.schema.decode import decode
+from noisegate.schema.file_form import FileForm
 from noisegate.schema.kinds import (
     Boolean,
     Categorical,
@@ -95,6 +97,7 @@ __all__ = [
     "Duration",
     "EncodedTable",
     "Expression",
+    "FileForm",
     "Formula",
     "ImageForm",
     "ImageShape",

@@ -261,19 +261,21 @@ def write_toml(
             `("tables", "visits")`.
 
     Returns:
-        Plain keys first, then `[images]`, a table `[columns.NAME]` for each column,
-        `[[relations]]` and `[[constraints]]`, with blank lines between them.
+        Plain keys first, then `[file]`, `[images]`, a table `[columns.NAME]` for each
+        column, `[[relations]]` and `[[constraints]]`, with blank lines between them.
     """
     plain = {
         key: value
         for key, value in form.items()
-        if key not in ("images", "columns", "relations", "constraints")
+        if key not in ("file", "images", "columns", "relations", "constraints")
     }
     prefix = "".join(f"{_key(name)}." for name in table_path)
     blocks = []
     if plain or table_path:
         title = f"[{prefix.removesuffix('.')}]\n" if table_path else ""
         blocks.append(title + _key_lines(plain))
+    if "file" in form:
+        blocks.append(f"[{prefix}file]\n{_key_lines(form['file'])}")
     if "images" in form:
         blocks.append(f"[{prefix}images]\n{_key_lines(form['images'])}")
 

@@ -47,6 +47,7 @@ from noisegate.schema.constraints import (
     constraint_from_form,
     read_region,
 )
+from noisegate.schema.file_form import PLAIN_CSV, FileForm
 from noisegate.schema.files import (
     StoredSchema,
     check_visible,
@@ -71,7 +72,7 @@ _MAX_LISTED_PROBLEMS = 10
 
 # Keys of a form that are fields of `Schema` as they stand, and all keys.
 _PLAIN_KEYS = ("label", "missing_values", "ignore")
-_KEYS = (*_PLAIN_KEYS, "images", "columns", "constraints", "relations")
+_KEYS = (*_PLAIN_KEYS, "file", "images", "columns", "constraints", "relations")
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +91,7 @@ class Schema(StoredSchema):
             for a plain table. See `pixel_schema`.
         reasons: Why a draft states what it states, by column or constraint, and its
             remarks. Neither stored nor compared.
+        file: How text files of the table are written, private and synthetic ones.
 
     Raises:
         SchemaError: if a value is unusable, or two contradict each other.
@@ -113,6 +115,7 @@ class Schema(StoredSchema):
     images: ImageForm | None = None
     relations: tuple[Relation, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
+    file: FileForm = PLAIN_CSV
 
     def __post_init__(self) -> None:
         if self.images is None:
@@ -126,6 +129,7 @@ class Schema(StoredSchema):
             ignore=_checked_texts("ignore", self.ignore),
         )
         self._check_names()
+        self._check_file()
         self._check_levels()
         set_fields(self, relations=_as_tuple("relations", self.relations))
         self._check_relations()
@@ -173,6 +177,20 @@ class Schema(StoredSchema):
                 raise SchemaError(
                     f"column {name!r} is both described and in `ignore`; remove it "
                     "from one of them"
+                )
+
+    def _check_file(self) -> None:
+        """Checks the form of text files, and that it names all columns, if any."""
+        if not isinstance(self.file, FileForm):
+            raise SchemaError(
+                f"file={self.file!r}: expected a noisegate.schema.FileForm"
+            )
+        if isinstance(self.file.header, tuple):
+            unnamed = [name for name in self.names if name not in self.file.header]
+            if unnamed:
+                raise SchemaError(
+                    f"[file]: header does not name the column {unnamed[0]!r}; list all "
+                    "columns in the order of the file"
                 )
 
     def _check_relations(self) -> None:
@@ -283,6 +301,8 @@ class Schema(StoredSchema):
         """
         check_keys(form, (*_KEYS, *extra_keys), "top of the schema")
         settings = {key: form[key] for key in _PLAIN_KEYS if key in form}
+        if "file" in form:
+            settings["file"] = FileForm.from_form(form["file"])
         if "images" not in form:
             columns = _columns_from_forms(column_forms)
             return cls(
@@ -322,8 +342,11 @@ class Schema(StoredSchema):
         """
         names = self.names if self.images is None else [self.label]
         check_visible("the name of a column,", names)
+        self.file.check_can_write("the name of a column,", names)
         for column in self.file_layout.coded:
             check_visible(f"column {column.name!r}: the level", column.levels)
+            level_texts = (*column.levels, *column.decoded_levels)
+            self.file.check_can_write(f"column {column.name!r}: the level", level_texts)
         numeric_columns = self.file_layout.numeric if self.images is None else ()
         for numeric_column in numeric_columns:
             check_visible(
@@ -426,6 +449,8 @@ class Schema(StoredSchema):
             form["missing_values"] = list(self.missing_values)
         if self.ignore:
             form["ignore"] = list(self.ignore)
+        if self.file.form():
+            form["file"] = self.file.form()
         if self.images is None:
             form["columns"] = {
                 column.name: column_form(column) for column in self.columns
@@ -544,8 +569,13 @@ class Schema(StoredSchema):
         """
         if self.layout.label is None:
             return self
+        file = self.file
+        if file.header is False:
+            # The files have the column of the label all the same.
+            file = replace(file, header=tuple(self.names))
         return replace(
             self,
+            file=file,
             columns=tuple(
                 column for column in self.columns if column.name != self.label
             ),

@@ -12,6 +12,7 @@ from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, Schema, decode
 from noisegate.sources.headers import check_same_columns, check_unique_names
 from noisegate.sources.sources import open_source
+from noisegate.sources.tables.csv_file import NO_LAYOUT, TextLayout
 from noisegate.sources.tables.memory import (
     MixedObjects,
     objects_to_arrow,
@@ -27,7 +28,11 @@ _ALL_ROWS = 2**62
 
 
 def read_table(
-    path: Any, schema: Schema | None = None, *, show_values: bool = False
+    path: Any,
+    schema: Schema | None = None,
+    *,
+    show_values: bool = False,
+    layout: TextLayout = NO_LAYOUT,
 ) -> pa.Table:
     """Reads all records of files, or of a table in memory.
 
@@ -35,6 +40,7 @@ def read_table(
         path: A path, or a table in memory; with a schema of images, also images.
         schema: What the records fit; None to read them as they are.
         show_values: Whether messages may quote values.
+        layout: How text files are written, where there is no schema that says so.
 
     Returns:
         With a schema, a table with its columns and types, in which values beyond the
@@ -47,7 +53,7 @@ def read_table(
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
-    name, origins = open_origins(path)
+    name, origins = open_origins(path, layout=layout)
     headers = [
         (origin.name, [column for column, _ in origin.columns()]) for origin in origins
     ]
@@ -78,7 +84,11 @@ def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
     Raises:
         DataError: if one is lacking or broken.
     """
-    return {name: read_table(part) for name, part in schema.parts(data).items()}
+    layouts = {table.name: TextLayout.of(table.schema) for table in schema.tables}
+    return {
+        name: read_table(part, layout=layouts[name])
+        for name, part in schema.parts(data).items()
+    }
 
 
 def _read_origin(origin: Origin, names: Sequence[str], batch_rows: int) -> pa.Table:

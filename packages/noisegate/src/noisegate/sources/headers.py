@@ -46,6 +46,8 @@ _NAMED_YEARS = range(1800, 2201)
 _MIN_NAMED_NUMBERS = 3
 # A name is a value of its column if so many of the cells are of its kind.
 _MIN_CELLS_OF_KIND = 0.9
+SEPARATOR_NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+"""What may stand between two fields, in words."""
 
 # What some programs write between fields in place of commas.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}

@@ -15,7 +15,7 @@ an engine that sums.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
@@ -51,6 +51,7 @@ from noisegate.sources.spill import (
     spill_together,
 )
 from noisegate.sources.stores import absolute_path
+from noisegate.sources.tables.csv_file import TextLayout
 from noisegate.sources.tables.parts import Part, Stamp, read_stamp
 from noisegate.sources.tables.tables import (
     Origin,
@@ -58,6 +59,7 @@ from noisegate.sources.tables.tables import (
     check_column_types,
     open_origins,
     require_files,
+    with_form_hint,
 )
 from noisegate.sources.units import check_unit_column, hash_names
 
@@ -167,14 +169,15 @@ class LinkedSource:
             expected = replace(table.schema, ignore=tuple(ignored))
             headers = []
             for origin in self._origins[table.name]:
-                columns = origin.columns()
-                for key in table.keys:
-                    check_unit_column(key, columns, origin.name, "the key")
-                names = [name for name, _ in columns]
-                show_names = origin.has_types or self._show_values
-                check_header(names, expected, origin.name, show_names=show_names)
-                headers.append((origin.name, names))
-                check_column_types(columns, table.schema, origin)
+                with with_form_hint(origin):
+                    columns = origin.columns()
+                    for key in table.keys:
+                        check_unit_column(key, columns, origin.name, "the key")
+                    names = [name for name, _ in columns]
+                    show_names = origin.has_types or self._show_values
+                    check_header(names, expected, origin.name, show_names=show_names)
+                    headers.append((origin.name, names))
+                    check_column_types(columns, table.schema, origin)
             check_same_columns(headers, show_names=True)
 
     def check_can_be_split(self) -> None:
@@ -409,10 +412,11 @@ class LinkedSource:
         rows_in_table = 0
         for origin in self._origins[table.name]:
             rows_before = 0
-            for columns in origin.batches(names, self.batch_rows):
-                records, has_parent = self._encode_records(
-                    table, columns, origin, rows_before
-                )
+            for columns in self._read_batches(origin, names):
+                with with_form_hint(origin):
+                    records, has_parent = self._encode_records(
+                        table, columns, origin, rows_before
+                    )
                 # Right for the first table, whose records are the units; for those of
                 # others, `_children_as_parents` replaces it by the unit of the parent.
                 records["unit"] = rows_in_table + np.arange(len(records))
@@ -420,6 +424,13 @@ class LinkedSource:
                 rows_in_table += len(records)
                 self._report_progress(len(records))
                 yield records if has_parent.all() else records[has_parent]
+
+    def _read_batches(
+        self, origin: Origin, names: Sequence[str]
+    ) -> Iterator[Mapping[str, pa.Array]]:
+        """Yields some columns of an origin, at most `batch_rows` records at a time."""
+        with with_form_hint(origin):
+            yield from origin.batches(names, self.batch_rows)
 
     def _report_progress(self, row_count: int) -> None:
         """Counts records that were read, and tells the operator how many they are."""
@@ -526,7 +537,9 @@ def _quote_key_columns(key: Key) -> str:
 
 def _open_table(source: Any, table: LinkedTable) -> list[Origin]:
     """Opens one of the tables; one in memory is called by its name in the schema."""
-    name, origins = open_origins(source, (*table.keys, *table.schema.names))
+    layout = TextLayout.of(table.schema)
+    names = (*table.keys, *table.schema.names)
+    name, origins = open_origins(source, names, layout)
     for origin in origins:
         if origin.name == name and not hasattr(origin, "path"):
             origin.name = f"{name} of {table.name!r}"

@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 from noisegate.atomic import new_file
 from noisegate.errors import DataError, OptionError, choices, said
 from noisegate.sources.tables.csv_file import CsvFile
+from noisegate.sources.tables.parts import ParquetFile
+from noisegate.sources.tables.tables import find_files
 
 
 def split_records(
@@ -63,6 +65,15 @@ def split_records(
         raise DataError(
             f"{str(path)!r}: expected one CSV or Parquet file; split its parts one by "
             "one."
+        )
+    [origin] = find_files(path)
+    is_plain = isinstance(origin, ParquetFile) or (
+        isinstance(origin, CsvFile) and not origin.packing
+    )
+    if not is_plain:
+        raise DataError(
+            f"{path.name}: expected one CSV or Parquet file; unpack it, or save it as "
+            "one of these."
         )
     train_path = path.with_name(f"{path.stem}-train{path.suffix}")
     test_path = path.with_name(f"{path.stem}-test{path.suffix}")

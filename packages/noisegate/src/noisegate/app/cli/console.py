@@ -177,11 +177,11 @@ def announce_files(data: str | Path) -> None:
         data: Path of a file or folder, or its address in an object store.
     """
     from noisegate.sources.stores import in_store, shown_path
-    from noisegate.sources.tables.tables import find_files
+    from noisegate.sources.tables.tables import ANY_TEXT, find_files
 
     path = Path(data)
-    names = [origin.name for origin in find_files(path)]
-    is_folder = path.is_dir() or (in_store(path) and len(names) > 1)
+    names = [origin.name for origin in find_files(path, ANY_TEXT)]
+    is_folder = path.is_dir() or (len(names) > 1 and in_store(path))
     if not is_folder:
         return
     listed = names[:_MAX_FILES_NAMED]

@@ -206,7 +206,14 @@ def sample_command(
         csv_metadata(file, metadata, package),
     ):
         check_disk_space(synthesizer, n, file)
-        write_records(synthesizer, request, file, grid=grid, metadata=metadata)
+        write_records(
+            synthesizer,
+            request,
+            file,
+            grid=grid,
+            metadata=metadata,
+            is_in_package=package is not None,
+        )
     if synthesizer.often_broken is not None:
         warn(synthesizer.often_broken)
     if guard is not None and guard.warning is not None:

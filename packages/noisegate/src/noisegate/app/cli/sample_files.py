@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import disk_usage
 from tempfile import TemporaryDirectory
@@ -179,6 +179,7 @@ def write_records(
     *,
     grid: Path | None = None,
     metadata: Mapping[str, str] = _NO_METADATA,
+    is_in_package: bool = False,
 ) -> None:
     """Draws synthetic records and writes them to a new file, batch by batch.
 
@@ -189,6 +190,8 @@ def write_records(
         grid: PNG file into which some images of each class are drawn, too; None for
             none.
         metadata: Texts by name for the footer of a Parquet file.
+        is_in_package: Whether the file stands in a package, whose descriptions tell
+            programs that it is plain CSV, whatever files of the schema are.
 
     Raises:
         OptionError: if there can be no such records, or a file cannot be written.
@@ -197,13 +200,16 @@ def write_records(
 
     picture = None if grid is None else _start_grid(grid, synthesizer.schema)
     batches = request.batches(synthesizer)
+    schema = synthesizer.schema
+    if is_in_package:
+        from noisegate.schema.file_form import PLAIN_CSV
+
+        schema = replace(schema, file=PLAIN_CSV)
     with ExitStack() as files:
         picture_file: Path | None = None
         if picture is not None:
             picture_file = files.enter_context(new_file(picture.out, "grid"))
-        write = files.enter_context(
-            sample_writer(out, synthesizer.schema, request.n, metadata)
-        )
+        write = files.enter_context(sample_writer(out, schema, request.n, metadata))
         progress = files.enter_context(show_progress("Sampling", request.n))
         written_count = 0
         for batch in batches:

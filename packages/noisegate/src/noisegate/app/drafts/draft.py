@@ -45,6 +45,7 @@ from noisegate.app.drafts.limits import draft_with_limits, without_limits
 from noisegate.app.drafts.mixtures import draft_mixture
 from noisegate.app.drafts.namibia import NA, holds_na, na_comment
 from noisegate.app.drafts.numbers import draft_number
+from noisegate.app.drafts.public_files import find_public_form, read_public_table
 from noisegate.app.drafts.records import remarks_on_records
 from noisegate.app.drafts.rules import Rules, find_rules
 from noisegate.app.drafts.stored import (
@@ -58,9 +59,10 @@ from noisegate.app.drafts.texts import draft_boolean, draft_text
 from noisegate.app.drafts.times import draft_time
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
-from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
+from noisegate.schema import DEFAULT_MISSING_VALUES, FileForm, Schema
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.encode import encode, strip_cells
+from noisegate.schema.file_form import PLAIN_CSV
 from noisegate.schema.parsing import is_text
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import (
@@ -69,6 +71,7 @@ from noisegate.sources.headers import (
     check_unique_names,
     record_values,
 )
+from noisegate.sources.tables.csv_file import TextLayout
 from noisegate.sources.tables.memory import to_arrow
 from noisegate.sources.tables.tables import Origin, open_origins
 
@@ -123,7 +126,7 @@ class Draft:
         """
         form = self.schema.form()
         top = dict(extra_keys)
-        for key in ("label", "missing_values"):
+        for key in ("label", "missing_values", "file"):
             if key in form:
                 top[key] = form[key]
         return drafted_text(
@@ -146,11 +149,13 @@ class PublicTable:
         name: What messages call the table.
         table: The columns that Arrow can hold.
         unreadable_types: The type of each other column, by its name.
+        form: How its text file is written.
     """
 
     name: str
     table: pa.Table
     unreadable_types: Mapping[str, str]
+    form: FileForm = PLAIN_CSV
 
 
 def draft_schema(public: Any, label: str | None = None) -> Schema:
@@ -248,6 +253,7 @@ def draft(
         schema,
         relations=tuple(drafted.relation for drafted in rules.relations),
         constraints=rules.constraints,
+        file=records.form,
         reasons=_reasons(entries, rules, record_remarks),
     )
     return Draft(
@@ -270,16 +276,17 @@ def read_public(public: Any) -> PublicTable:
     """
     name = Path(public).name if isinstance(public, str | Path) else "the table"
     try:
-        _, origins = open_origins(public)
+        layout = TextLayout(form=find_public_form(public))
+        _, origins = open_origins(public, layout=layout)
         for origin in origins:
             columns = [column for column, _ in origin.columns()]
             check_first_line(columns, origin.name)
             _check_repeated_values(columns, origin)
             check_unique_names(columns, origin.name)
-        table = read_table(public)
+        table, form = read_public_table(public)
         if not origins[0].has_types:
             _check_header(table, name)
-        return PublicTable(name, table, {})
+        return PublicTable(name, table, {}, form)
     except DataError:
         has_columns = isinstance(public, Mapping) or hasattr(public, "columns")
         if isinstance(public, str | Path) or not has_columns:

@@ -87,7 +87,8 @@ def declared_types(source: Any, table: pa.Table) -> DeclaredTypes:
     _, origins = open_origins(source)
     origin = origins[0]
     types: dict[str, pa.DataType] = {}
-    if origin.has_types:
+    declares_types = getattr(origin, "declares_types", origin.has_types)
+    if declares_types:
         types = {name: table[name].type for name in table.column_names}
     is_polars = of_package(source, "polars", "DataFrame") or of_package(
         source, "polars", "LazyFrame"

@@ -749,6 +749,12 @@ def schema_text(
         top["missing_values"] = list(partial_schema.missing_values)
     if ignored:
         top["ignore"] = ignored
+    file_form = partial_schema.file
+    if file_form.header is False and ignored:
+        # Without the ignored columns, nothing would say where the others stand.
+        file_form = replace(file_form, header=tuple(all_columns))
+    if file_form.form():
+        top["file"] = file_form.form()
 
     notes_on_ignored = [
         f"{json.dumps(name)}: {findings[name].note}"

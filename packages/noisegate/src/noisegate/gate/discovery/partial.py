@@ -18,11 +18,13 @@ from typing import Any
 from noisegate.errors import OptionError, SchemaError, said
 from noisegate.schema.checks import checked_column_name, checked_flag
 from noisegate.schema.columns import Column, check_keys, column_from_form
+from noisegate.schema.file_form import PLAIN_CSV, FileForm
 from noisegate.schema.files import check_visible, parse_toml, read_text
 from noisegate.schema.kinds import Boolean, Categorical, Datetime, Decimal
 from noisegate.schema.kinds.limits import checked_limits
 from noisegate.schema.kinds.registry import COLUMN_KINDS
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.sources.tables.csv_file import TextLayout
 
 IGNORE = "ignore"
 """Kind of a column that is to be left out of the schema."""
@@ -127,6 +129,8 @@ class PartialSchema:
     """Name of the column that is the label; None for a table without one."""
     missing_values: tuple[str, ...] = field(default=DEFAULT_MISSING_VALUES)
     """Texts that stand for a missing value."""
+    file: FileForm = PLAIN_CSV
+    """How text files of the table are written."""
 
     def __post_init__(self) -> None:
         described = [
@@ -199,7 +203,9 @@ def read_partial(
         form = parse_toml(read_text(path, "file"), f"file {path}")
     try:
         check_keys(
-            form, ["label", "missing_values", "ignore", "columns"], "top of the file"
+            form,
+            ["label", "missing_values", "ignore", "file", "columns"],
+            "top of the file",
         )
         final_label: str | None = label or form.get("label")
         column_forms = form.get("columns", {})
@@ -237,6 +243,30 @@ def read_partial(
             )
     missing_values = tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
     return columns, final_label, missing_values
+
+
+def read_file_form(path: Path | None) -> TextLayout:
+    """Reads how text files are written, from a file of public facts.
+
+    Args:
+        path: The file, TOML; None for none.
+
+    Returns:
+        The form, with the columns of the file in its order.
+
+    Raises:
+        SchemaError: if the file is not a schema file.
+    """
+    if path is None:
+        return TextLayout()
+    form = parse_toml(read_text(path, "file"), f"file {path}")
+    try:
+        file_form = FileForm.from_form(form.get("file", {}))
+    except SchemaError as error:
+        raise SchemaError(f"file {path}: {error}") from None
+    columns = form.get("columns", {})
+    names = tuple(columns) if isinstance(columns, Mapping) else ()
+    return TextLayout(form=file_form, names=names)
 
 
 def column_of_kind(

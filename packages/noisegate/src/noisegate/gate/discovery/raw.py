@@ -10,6 +10,7 @@ How to read it: `RawTable.describe_columns` says what is public of the columns,
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,7 +45,18 @@ from noisegate.sources.headers import (
     check_unique_names,
     record_values,
 )
-from noisegate.sources.tables.tables import Origin, call_with_location, open_origins
+from noisegate.sources.tables.csv_file import (
+    NO_LAYOUT,
+    CsvFile,
+    TextLayout,
+    number_columns,
+)
+from noisegate.sources.tables.tables import (
+    Origin,
+    call_with_location,
+    open_origins,
+    with_form_hint,
+)
 
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
 """Cells of some records in one column: the values of those that are not missing, as
@@ -77,6 +89,7 @@ class RawTable:
     Args:
         source: Path of a file or folder, or a table in memory.
         show_values: Whether errors may quote private values.
+        layout: What is public of text files; by default, that they are plain CSV.
 
     Raises:
         DataError: if the files have different columns, a column is named twice or not
@@ -90,9 +103,21 @@ class RawTable:
         (('age', 'sex'), True)
     """
 
-    def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
+    def __init__(
+        self,
+        source: str | Path | Any,
+        *,
+        show_values: bool = False,
+        layout: TextLayout = NO_LAYOUT,
+    ) -> None:
         self._show_values = show_values
-        self.name, self._origins = open_origins(source)
+        self._layout = layout
+        self.name, self._origins = open_origins(source, layout=layout)
+        with with_form_hint(self._origins[0]):
+            self._check_headers()
+
+    def _check_headers(self) -> None:
+        """Reads the headers of all files, and requires that they can be right."""
         # Name of each file, and names of its columns.
         headers = [
             (origin.name, [name for name, _ in origin.columns()])
@@ -100,7 +125,7 @@ class RawTable:
         ]
         # In Parquet, names are stored apart from records. In text, the names may be a
         # record, and there is no schema to compare them with.
-        may_quote = show_values or self.is_typed
+        may_quote = self._show_values or self.is_typed
         check_same_columns(headers, show_names=may_quote)
         for file_name, column_names in headers:
             check_unique_names(column_names, file_name, show_names=may_quote)
@@ -213,11 +238,35 @@ class RawTable:
             )
         if undescribed_names:
             raise self._missing_kinds_error(undescribed_names)
-        return PartialSchema(
+        partial_schema = PartialSchema(
             columns={name: described[name] for name in self.names},
             label=final_label,
             missing_values=missing_values,
+            file=self._layout.form,
         )
+        self._read_numbers_of(partial_schema)
+        return partial_schema
+
+    def _read_numbers_of(self, partial_schema: PartialSchema) -> None:
+        """Has numbers in text files read as these are written, where kinds are numbers.
+
+        Args:
+            partial_schema: The public facts about all columns.
+        """
+        readers = {
+            name: column.reader if isinstance(column, Gap) else column
+            for name, column in partial_schema.columns.items()
+            if column is not None
+        }
+        layout = replace(
+            self._layout,
+            number_columns=number_columns(readers.values()),
+            missing_values=partial_schema.missing_values,
+        )
+        self._origins = [
+            replace(origin, layout=layout) if isinstance(origin, CsvFile) else origin
+            for origin in self._origins
+        ]
 
     def _missing_kinds_error(self, names: list[str]) -> OptionError:
         """Returns the error of columns without a kind, which quotes their names.
@@ -265,14 +314,15 @@ class RawTable:
         record_count = 0
         for origin in self._origins:
             rows_read = 0
-            for arrays in origin.batches(names, _BATCH_ROWS):
-                yield {
-                    gap.name: self._read_located(
-                        gap, arrays[gap.name], missing_markers, origin, rows_read
-                    )
-                    for gap in gaps
-                }
-                rows_read += len(arrays[names[0]])
+            with with_form_hint(origin):
+                for arrays in origin.batches(names, _BATCH_ROWS):
+                    yield {
+                        gap.name: self._read_located(
+                            gap, arrays[gap.name], missing_markers, origin, rows_read
+                        )
+                        for gap in gaps
+                    }
+                    rows_read += len(arrays[names[0]])
             record_count += rows_read
         if not record_count:
             raise DataError(

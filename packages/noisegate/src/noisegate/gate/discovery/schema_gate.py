@@ -36,7 +36,7 @@ from noisegate.gate.discovery.exact_counts import (
     read_counts,
 )
 from noisegate.gate.discovery.findings import Counts, Finding, OccupiedBins
-from noisegate.gate.discovery.partial import Gap
+from noisegate.gate.discovery.partial import Gap, read_file_form
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.gate.transaction import (
@@ -313,9 +313,12 @@ class SchemaGate(Answering):
             unit=unit,
         )
         check_public_record_count(records, budget.adjacency)
-        self._table = RawTable(data, show_values=show_values)
+        columns_file = None if columns is None else Path(columns)
+        self._table = RawTable(
+            data, show_values=show_values, layout=read_file_form(columns_file)
+        )
         self._partial_schema = self._table.describe_columns(
-            kinds or {}, None if columns is None else Path(columns), label
+            kinds or {}, columns_file, label
         )
         gaps = self._partial_schema.gaps
         # The columns to discover, by name: numeric ones, and those of text.

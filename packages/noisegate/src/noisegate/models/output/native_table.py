@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from noisegate.containers import TABLES, of_package, plain_array
+from noisegate.containers import TABLES, of_package, plain_array, query_package
 from noisegate.errors import DataError, OptionError, installed
 from noisegate.schema.arrow_types import cast_column
 from noisegate.schema.checks import TEXT_PADDING
@@ -325,6 +325,8 @@ def _kind_without_dtypes(like: Any, schema: Schema) -> Kind:
         return "datasets"
     if of_package(like, "datasets", "IterableDataset"):
         return "datasets"
+    if query_package(like) is not None:
+        return "arrow"
     container = plain_array(like)
     if isinstance(container, np.ndarray) and container.ndim < 3:
         return "records" if container.dtype.names else "array"

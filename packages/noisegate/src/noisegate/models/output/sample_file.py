@@ -12,12 +12,13 @@ when the block ends well, complete or not at all.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ from noisegate.schema.decode import as_images, decode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from noisegate.schema import Schema
+    from noisegate.schema import FileForm, Schema
 
 _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
@@ -95,13 +96,64 @@ def table_writer(
             all_metadata = {**(cells.schema.metadata or {}), **metadata} or None
             described_table = cells.replace_schema_metadata(all_metadata)
             if writer is None:
-                writer_class = csv.CSVWriter if is_csv else parquet.ParquetWriter
-                writer = open_writers.enter_context(
-                    writer_class(str(path), described_table.schema)
-                )
+                if is_csv:
+                    sink = open_writers.enter_context(text_sink(path, schema.file))
+                    options = csv.WriteOptions(
+                        include_header=schema.file.header is True,
+                        delimiter=schema.file.separator,
+                    )
+                    opened = csv.CSVWriter(
+                        sink, described_table.schema, write_options=options
+                    )
+                else:
+                    opened = parquet.ParquetWriter(str(path), described_table.schema)
+                writer = open_writers.enter_context(opened)
             writer.write_table(described_table)
 
         yield append
+
+
+@contextmanager
+def text_sink(path: Path, form: FileForm) -> Iterator[Any]:
+    """Opens a text file in the encoding of the schema's files, for Arrow to write to.
+
+    Args:
+        path: New file.
+        form: How it is written. Lines that a reader skips are written too, so that the
+            file is read as others of the table are.
+
+    Yields:
+        What takes text in UTF-8.
+    """
+    with path.open("wb") as file:
+        sink = _EncodingSink(file, form.encoding)
+        for line in range(form.skip):
+            note = "Synthetic records, made by noisegate" if line == 0 else ""
+            sink.write(f"{note}\n".encode())
+        yield sink
+
+
+class _EncodingSink:
+    """A file that takes text in UTF-8 and stores it in another encoding."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        """Writes to an open file."""
+        self._file = file
+        # One encoder for all of the text: some write a mark before the first.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._encoder = codecs.getincrementalencoder(encoding)()
+
+    def write(self, content: bytes) -> int:
+        """Writes text in UTF-8, which may end inside a character."""
+        text = self._decoder.decode(bytes(content))
+        self._file.write(self._encoder.encode(text))
+        return len(content)
+
+    def flush(self) -> None:
+        """Writes what waits in memory to the file."""
+        self._file.flush()
 
 
 def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
@@ -126,6 +178,11 @@ def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
         cells = table[column.name].combine_chunks()
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
+        has_fraction = pa.types.is_floating(cells.type) or pa.types.is_decimal(
+            cells.type
+        )
+        if has_fraction and schema.file.decimal != ".":
+            cells = schema.file.write_numbers(cells)
         marks_missing = column.missing and missing_text is not None
         if marks_missing or column.has_own_text:
             cells = format_as_text(column, cells)
@@ -133,7 +190,25 @@ def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
             cells = cells.fill_null(missing_text)
         index = table.column_names.index(column.name)
         text_table = text_table.set_column(index, column.name, cells)
-    return text_table
+    return _in_order_of_files(text_table, schema)
+
+
+def _in_order_of_files(table: pa.Table, schema: Schema) -> pa.Table:
+    """Returns a table with all columns that the schema's files have without a header.
+
+    Nothing but their order says which they are. Those that the schema ignores are
+    empty.
+    """
+    import pyarrow as pa
+
+    file_names = schema.file.names_without_header(table.column_names)
+    if file_names is None:
+        return table
+    empty = pa.nulls(table.num_rows, pa.string())
+    present = set(table.column_names)
+    return pa.table(
+        {name: table[name] if name in present else empty for name in file_names}
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -36,6 +36,12 @@ __all__ = ["Link", "LinkedSchema", "LinkedTable"]
 
 # A table is a folder of its name, or a file of its name with one of these.
 _FILE_SUFFIXES = (".csv", ".parquet", ".pq")
+# Where there is none of these, one of another kind that is read.
+_OTHER_SUFFIXES = (
+    *(".tsv", ".csv.gz", ".tsv.gz", ".zip", ".jsonl", ".ndjson", ".jsonl.gz"),
+    *(".arrow", ".feather", ".ipc", ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+    *(".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
+)
 _TOP_KEYS = ("tables", "constraints")
 
 
@@ -348,8 +354,9 @@ def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
         )
     paths: dict[str, Path] = {}
     for name in schema.names:
-        candidates = [root / f"{name}{suffix}" for suffix in ("", *_FILE_SUFFIXES)]
-        existing = [path for path in candidates if path.exists()]
+        existing = _existing_files(root, name, ("", *_FILE_SUFFIXES))
+        if not existing:
+            existing = _existing_files(root, name, _OTHER_SUFFIXES)
         if len(existing) != 1:
             listed = " and ".join(path.name for path in existing) or "no such file"
             raise DataError(
@@ -358,6 +365,12 @@ def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
             )
         paths[name] = existing[0]
     return paths
+
+
+def _existing_files(root: Path, name: str, suffixes: Sequence[str]) -> list[Path]:
+    """Returns the files in a folder that are called like a table."""
+    candidates = [root / f"{name}{suffix}" for suffix in suffixes]
+    return [path for path in candidates if path.exists()]
 
 
 def _parents_first(tables: Any) -> tuple[LinkedTable, ...]:

@@ -155,6 +155,11 @@ class LinkedTable:
         """Checks all fields but the name."""
         if not isinstance(self.schema, Schema) or self.schema.images is not None:
             raise SchemaError("expected a Schema of columns; images cannot be linked")
+        if self.schema.file.header is False:
+            raise SchemaError(
+                "header = false, and nothing says where its keys stand; list all "
+                "columns, with the keys, in the order of the file as `header`"
+            )
         if self.schema.relations:
             raise SchemaError(
                 "relations are for a single table; write rule = "

@@ -12,6 +12,9 @@ A file is read in pieces of about a megabyte. A piece, or a part of a file that 
 process reads, ends where a record ends for Arrow's parser: behind a line end with an
 even number of quotes before it.
 
+A file in another encoding than UTF-8, or that is packed, is read through `text_stream`,
+as UTF-8; bytes are then counted in that. Such a file is not cut into parts.
+
 Messages name file and line and never quote a cell. Arrow's own messages do, so they are
 dropped.
 """
@@ -21,8 +24,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -34,9 +39,19 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from noisegate.errors import DataError
+from noisegate.schema import Column, Schema
 from noisegate.schema.checks import TEXT_PADDING
-from noisegate.sources.headers import TITLE_CURE
+from noisegate.schema.file_form import UTF_8, FileForm
+from noisegate.schema.formats import NUMBER_FORMATS
+from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.sources.headers import SEPARATOR_NAMES, TITLE_CURE
 from noisegate.sources.stores import open_file, read_status
+from noisegate.sources.tables.text_stream import (
+    Packing,
+    RecordProblem,
+    TextStream,
+    read_text_of,
+)
 
 _PIECE_BYTES = 1 << 20
 
@@ -50,24 +65,93 @@ BOM = b"\xef\xbb\xbf"
 """The byte order mark with which some programs begin a file in UTF-8."""
 
 _LINE_ENDS = b"\r\n"
-_COMMA, _QUOTE, _CR, _LF = b',"\r\n'
+_QUOTE, _CR, _LF = b'"\r\n'
+# Read at a time to skip lines, which are few and short.
+_SKIPPED_BYTES = 1 << 12
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 _CLOSE = "close it, or put the whole cell in double quotes and double those inside it"
 
 
 @dataclass(frozen=True)
+class TextLayout:
+    """What a schema says of the files of its table.
+
+    Attributes:
+        form: How they are written.
+        names: The columns of the schema, in its order.
+        ignored: Columns that the data may have and that are never read.
+        text_levels: The levels of each column that has levels of text, by its name.
+        number_columns: Those whose numbers are written as `form` says.
+        missing_values: Texts that stand for a missing value, which are no numbers.
+
+    Examples:
+        >>> from noisegate.schema import FileForm, Integer, Schema
+        >>> from noisegate.sources.tables.csv_file import TextLayout
+        >>> age = Integer(name="age", lower=0, upper=99)
+        >>> layout = TextLayout.of(Schema([age], file=FileForm(separator=";")))
+        >>> layout.form.separator, sorted(layout.number_columns)
+        (';', ['age'])
+    """
+
+    form: FileForm = field(default_factory=FileForm)
+    names: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    text_levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    number_columns: frozenset[str] = frozenset()
+    missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
+
+    @classmethod
+    def of(cls, schema: Schema) -> TextLayout:
+        """Returns what a schema says of text files."""
+        if schema.images is not None:
+            return cls(missing_values=schema.missing_values)
+        return cls(
+            form=schema.file,
+            names=tuple(schema.names),
+            ignored=schema.ignore,
+            text_levels=tuple(
+                (column.name, tuple(map(str, column.stated_texts)))
+                for column in schema.file_layout.coded
+            ),
+            number_columns=number_columns(schema.columns),
+            missing_values=schema.missing_values,
+        )
+
+
+NO_LAYOUT = TextLayout()
+"""Where no schema says how files are written."""
+
+
+def number_columns(columns: Iterable[Column]) -> frozenset[str]:
+    """Returns the columns of plain numbers that have no format of their own."""
+    return frozenset(
+        column.name
+        for column in columns
+        if column.numeric and column.formats is NUMBER_FORMATS and not column.format
+    )
+
+
+@dataclass(frozen=True)
 class CsvFile:
-    """A CSV file with a header, separated by commas, in UTF-8, or a part of it.
+    """A text file with a record on each line, or a part of it.
+
+    It has a header, is separated by commas and in UTF-8, unless the layout says
+    otherwise.
 
     Attributes:
         path: The file.
         start: The byte with which the part begins, where a record begins.
         stop: The byte behind its last record; None for the end of the file.
+        layout: What the schema says of it.
+        packing: How it is packed.
         has_types: False: cells are text, and the first line may be a record.
     """
 
     path: Path
     start: int = 0
     stop: int | None = None
+    layout: TextLayout = NO_LAYOUT
+    packing: Packing = ""
     has_types = False
 
     @property
@@ -80,26 +164,95 @@ class CsvFile:
 
         Nothing beyond the header is looked at.
         """
-        # Also a part that begins later is described by the header of the file.
-        _, first_piece = next(CsvFile(self.path).read_pieces(), (0, b""))
-        return [(name, pa.string()) for name in self._parse_header(first_piece)]
+        names = self.form.names_without_header(self.layout.names)
+        if names is None:
+            # Also a part that begins later is described by the header of the file.
+            whole = replace(self, start=0, stop=None)
+            _, first_piece = next(whole.read_pieces(), (0, b""))
+            names = tuple(self._parse_header(first_piece))
+        return [(name, pa.string()) for name in names]
+
+    @property
+    def form(self) -> FileForm:
+        """How the file is written."""
+        return self.layout.form
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether a byte of the file is a byte of its text, so that it can be cut."""
+        return not self.packing and self.form.encoding == UTF_8
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        """Opens the text of the file, as UTF-8.
+
+        Raises:
+            RecordProblem: if the file is damaged or in another encoding.
+            OSError: if the file cannot be read.
+        """
+        with read_text_of(
+            open_file(self.path),
+            self.path,
+            packing=self.packing,
+            encoding=self.form.encoding,
+        ) as stream:
+            yield stream
+
+    @contextmanager
+    def _open_part(self) -> Iterator[BinaryIO]:
+        """Opens the text where this part begins, behind lines that are to be skipped.
+
+        Raises:
+            RecordProblem: if the file is damaged or in another encoding.
+            OSError: if the file cannot be read.
+        """
+        with self._open() as stream:
+            if self.start:
+                stream.seek(self.start)
+            elif self.form.skip:
+                _skip_lines(stream, self.form.skip)
+            yield stream
+
+    def form_hint(self) -> str:
+        """Returns the lines by which a schema reads the file as it is.
+
+        Returns:
+            Text for the end of a refusal; empty if the schema states the form already,
+            or it cannot be found.
+        """
+        # Imported here: most files are read as they should.
+        from noisegate.sources.tables.find_form import form_hint
+
+        return form_hint(
+            self.path,
+            self.packing,
+            self.form,
+            names=self.layout.names,
+            number_columns=self.layout.number_columns,
+        )
 
     def estimate_record_count(self) -> int:
         """Estimates the number of records by the length of lines at the start."""
-        with open_file(self.path) as stream:
+        with self._open() as stream:
             first_bytes = stream.read(_PIECE_BYTES)
+            # Of a packed file, as many bytes as these took.
+            file_bytes = getattr(stream, "file_position", len(first_bytes))
         line_count = first_bytes.count(b"\n")
-        return read_status(self.path).size * line_count // max(1, len(first_bytes))
+        return read_status(self.path).size * line_count // max(1, file_bytes)
 
     def split_into_parts(self, part_bytes: int) -> Iterator[CsvFile]:
         """Cuts the file into parts of whole records, in order.
 
         Reads the whole file, in constant memory, since only what stands before a line
-        end says whether a record ends there.
+        end says whether a record ends there. A file that is packed, or in another
+        encoding, is one part.
 
         Args:
             part_bytes: The least number of bytes of each part but the last.
         """
+        if not self._is_plain:
+            yield self
+            return
         part_start = 0
         pieces = self.read_pieces(min(_PIECE_BYTES, part_bytes))
         for index, (piece_start, piece) in enumerate(pieces):
@@ -124,8 +277,9 @@ class CsvFile:
         Raises:
             DataError: that names file and line.
         """
+        names_without_header = self.form.names_without_header(self.layout.names)
         # The first record of the file is its header.
-        begins_with_header = self.start == 0
+        begins_with_header = self.start == 0 and names_without_header is None
         pieces = self.read_pieces()
         if begins_with_header:
             first_start, first_piece = next(pieces, (0, b""))
@@ -137,9 +291,15 @@ class CsvFile:
         name_of_position = {
             str(position): name for position, name in enumerate(header) if name in names
         }
+        plain_columns: frozenset[str] = frozenset()
+        if self.form.has_own_numbers:
+            plain_columns = self.layout.number_columns
+        missing_markers = pa.array(self.layout.missing_values, pa.string())
         rows_before = 0
         for _, piece in pieces:
-            table = _parse_records(piece, len(header), list(name_of_position))
+            table = _parse_records(
+                piece, len(header), list(name_of_position), self.form.separator
+            )
             if table is None:
                 raise self._malformed_record_error(len(header))
             if begins_with_header:
@@ -151,6 +311,8 @@ class CsvFile:
             }
             for name, cells in columns.items():
                 self._check_cell_lengths(name, cells, rows_before)
+                if name in plain_columns:
+                    columns[name] = self.form.plain_numbers(cells, missing_markers)
             rows_before += table.num_rows
             yield columns
 
@@ -174,8 +336,9 @@ class CsvFile:
         Args:
             row: Number of the record in this part, from 0, without the header.
         """
-        record_index = row + 1 if self.start == 0 else row
-        with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
+        has_header = self.form.names_without_header(self.layout.names) is None
+        record_index = row + 1 if self.start == 0 and has_header else row
+        with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError, RecordProblem):
             for index, record in enumerate(self._records_with_lines()):
                 if index == record_index:
                     return f"{self.name}, line {record.line}"
@@ -191,15 +354,16 @@ class CsvFile:
         Raises:
             csv.Error: for a record that the module refuses.
             UnicodeDecodeError: for bytes that are not UTF-8.
+            RecordProblem: if the file is damaged or in another encoding.
             OSError: if the file cannot be read.
         """
-        first_line = self._line_number(self.start)
-        line = first_line
-        with open_file(self.path) as stream:
-            stream.seek(self.start)
-            encoding = "utf-8" if self.start else "utf-8-sig"
+        with self._open_part() as stream:
+            first_byte = stream.tell()
+            first_line = self._line_number(first_byte)
+            line = first_line
+            encoding = "utf-8" if first_byte else "utf-8-sig"
             text = io.TextIOWrapper(stream, encoding, newline="")
-            reader = csv.reader(text, strict=strict)
+            reader = csv.reader(text, delimiter=self.form.separator, strict=strict)
             for fields in reader:
                 next_line = first_line + reader.line_num
                 # An empty line is no record.
@@ -223,10 +387,12 @@ class CsvFile:
             DataError: that names file and line.
         """
         try:
-            with open_file(self.path) as stream:
-                stream.seek(self.start)
+            with self._open_part() as stream:
                 yield from read_whole_records(
-                    stream, piece_bytes or _PIECE_BYTES, self.stop
+                    stream,
+                    piece_bytes or _PIECE_BYTES,
+                    self.stop,
+                    separator=self.form.separator,
                 )
             return
         except RecordProblem as problem:
@@ -250,7 +416,8 @@ class CsvFile:
         text = first_piece.decode(errors="surrogateescape")
         header: list[str] = []
         try:
-            for fields in csv.reader(io.StringIO(text, newline="")):
+            lines = io.StringIO(text, newline="")
+            for fields in csv.reader(lines, delimiter=self.form.separator):
                 if fields:
                     header = fields
                     break
@@ -274,7 +441,7 @@ class CsvFile:
         line = 1
         bytes_left = offset
         ends_with_cr = False
-        with open_file(self.path) as stream:
+        with self._open() as stream:
             while bytes_left > 0:
                 chunk = stream.read(min(_PIECE_BYTES, bytes_left))
                 if not chunk:
@@ -294,17 +461,27 @@ class CsvFile:
         Args:
             field_count: Number of fields in the header.
         """
+        names = self.form.names_without_header(self.layout.names)
+        begins_with_header = names is None
         next_line = 1
         try:
             for record in self._records_with_lines(strict=True):
                 next_line = record.next_line
                 if len(record.fields) == field_count:
                     continue
-                if field_count > 1:
-                    expected = f"{field_count} fields, as the header has"
-                    cure = "put values that hold a comma in double quotes"
+                fields = "1 field" if field_count == 1 else f"{field_count} fields"
+                if not begins_with_header:
+                    expected = f"{fields}, as the schema has columns"
+                    cure = "name those of the file in `header` under [file]"
+                elif field_count > 1:
+                    expected = f"{fields}, as the header has"
+                    separator_name = SEPARATOR_NAMES.get(self.form.separator)
+                    cure = (
+                        f"put values that hold {separator_name or 'the separator'} in "
+                        "double quotes"
+                    )
                 else:
-                    expected = "1 field, as the header has"
+                    expected = f"{fields}, as the header has"
                     cure = TITLE_CURE
                 return DataError(
                     f"{self.name}, line {record.line}: expected {expected}, found "
@@ -312,7 +489,7 @@ class CsvFile:
                 )
         except UnicodeDecodeError:
             return self._encoding_error()
-        except (csv.Error, OSError):
+        except (csv.Error, OSError, RecordProblem):
             pass
         # All records that Python's csv module can read have as many fields as they
         # should: what is wrong comes behind the last of them.
@@ -323,7 +500,7 @@ class CsvFile:
 
     def _encoding_error(self) -> DataError:
         """Returns the error that names the first line that is not UTF-8."""
-        with open_file(self.path) as stream:
+        with self._open() as stream:
             wrong_line = 1
             for line, content in enumerate(stream, start=1):
                 if not _is_utf8(content):
@@ -349,8 +526,31 @@ class _LocatedRecord(NamedTuple):
     fields: list[str]
 
 
+def _skip_lines(stream: BinaryIO, line_count: int) -> None:
+    """Moves a stream from its start behind some lines, or to its end if it has fewer.
+
+    CR, LF and CR LF end a line each.
+    """
+    content = b""
+    end = 0
+    for _ in range(line_count):
+        line_end = _LINE_END.search(content, end)
+        # A CR at the end of what was read may be half of a line end.
+        while line_end is None or line_end.end() == len(content):
+            bytes_read = stream.read(_SKIPPED_BYTES)
+            if not bytes_read:
+                break
+            content += bytes_read
+            line_end = _LINE_END.search(content, end)
+        end = len(content) if line_end is None else line_end.end()
+    if isinstance(stream, TextStream):
+        stream.unread(content[end:])
+    else:
+        stream.seek(end)
+
+
 def _parse_records(
-    records: bytes, field_count: int, positions: list[str]
+    records: bytes, field_count: int, positions: list[str], separator: str = ","
 ) -> pa.Table | None:
     """Parses whole records.
 
@@ -358,6 +558,7 @@ def _parse_records(
         records: The bytes of the records.
         field_count: Number of fields of each record.
         positions: The columns that are wanted, by their positions in decimal.
+        separator: What stands between two fields.
 
     Returns:
         A table of text, with a column for each position; None if Arrow refuses the
@@ -374,7 +575,9 @@ def _parse_records(
                 use_threads=False,
                 column_names=[str(position) for position in range(field_count)],
             ),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=separator, newlines_in_values=True
+            ),
             convert_options=pa_csv.ConvertOptions(
                 include_columns=positions,
                 column_types=dict.fromkeys(positions, pa.string()),
@@ -397,22 +600,12 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-class RecordProblem(Exception):  # noqa: N818 - its caller makes an error of it
-    """Bytes that are not whole records.
-
-    Attributes:
-        offset: The byte of the file at which something is wrong.
-        reason: What is wrong and its cure, in words that quote nothing.
-    """
-
-    def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(reason)
-        self.offset = offset
-        self.reason = reason
-
-
 def read_whole_records(
-    stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None = None
+    stream: BinaryIO,
+    piece_bytes: int = 1 << 20,
+    stop: int | None = None,
+    *,
+    separator: str = ",",
 ) -> Iterator[tuple[int, bytes]]:
     """Reads a stream in pieces of whole records, without a byte order mark.
 
@@ -427,6 +620,7 @@ def read_whole_records(
         piece_bytes: The most bytes that are read at a time.
         stop: The byte at which reading ends, which is the end of a record; None for
             the end of the stream.
+        separator: What stands between two cells.
 
     Yields:
         The byte of the stream with which a piece begins, and the piece. Pieces of line
@@ -459,7 +653,7 @@ def read_whole_records(
         # are looked at again.
         quotes = _find_quotes(buffer)
         if len(quotes):
-            _check_quotes(buffer, quotes, buffer_start, is_last=is_last)
+            _check_quotes(buffer, quotes, buffer_start, ord(separator), is_last=is_last)
         records_end = _find_records_end(buffer, quotes)
         if records_end == 0 and len(buffer) >= MAX_RECORD_BYTES:
             raise RecordProblem(
@@ -483,20 +677,26 @@ def _find_quotes(buffer: bytes) -> npt.NDArray[np.intp]:
 
 
 def _check_quotes(
-    buffer: bytes, quotes: npt.NDArray[np.intp], buffer_start: int, *, is_last: bool
+    buffer: bytes,
+    quotes: npt.NDArray[np.intp],
+    buffer_start: int,
+    separator: int,
+    *,
+    is_last: bool,
 ) -> None:
     """Requires that quotes begin or end cells, and that no cell in quotes is too long.
 
     A buffer begins outside quotes. So its first, third, fifth quote opens, and what
-    stands before it must be a comma, a line end or, inside a cell, a quote; the others
-    close, and what stands behind them must be one of these. Otherwise one quote could
-    make a cell of the records of others, and a cell must depend on its own record alone
-    (G-06).
+    stands before it must be a separator, a line end or, inside a cell, a quote; the
+    others close, and what stands behind them must be one of these. Otherwise one quote
+    could make a cell of the records of others, and a cell must depend on its own record
+    alone (G-06).
 
     Args:
         buffer: The bytes.
         quotes: The positions of its quotes, ascending; at least one.
         buffer_start: Where the buffer stands in the file.
+        separator: The byte between two cells.
         is_last: Whether the file ends with this buffer.
 
     Raises:
@@ -509,8 +709,8 @@ def _check_quotes(
     closing = quotes[1::2]
     byte_before = padded.take(opening)
     byte_behind = padded.take(closing + 2)
-    stray_opening = opening[~_may_touch_quoted_cell(byte_before)]
-    stray_closing = closing[~_may_touch_quoted_cell(byte_behind)]
+    stray_opening = opening[~_may_touch_quoted_cell(byte_before, separator)]
+    stray_closing = closing[~_may_touch_quoted_cell(byte_behind, separator)]
     first_stray = [*stray_opening[:1], *stray_closing[:1]]
     if first_stray:
         raise RecordProblem(
@@ -538,9 +738,11 @@ def _check_quotes(
     )
 
 
-def _may_touch_quoted_cell(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def _may_touch_quoted_cell(
+    letters: npt.NDArray[np.uint8], separator: int
+) -> npt.NDArray[np.bool_]:
     """Returns which bytes may stand before an opening or behind a closing quote."""
-    is_separator = (letters == _COMMA) | (letters == _CR) | (letters == _LF)
+    is_separator = (letters == separator) | (letters == _CR) | (letters == _LF)
     return np.asarray(is_separator | (letters == _QUOTE))
 
 

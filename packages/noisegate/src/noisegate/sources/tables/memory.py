@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from noisegate.containers import TABLES, of_package, plain_array
+from noisegate.containers import TABLES, of_package, plain_array, query_package
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.headers import check_unique_names
@@ -43,8 +43,6 @@ _CONVERSIONS = {
     ("dask", "DataFrame"): "data.compute()",
     ("datasets", "DatasetDict"): "data['train']",
     ("datasets", "IterableDatasetDict"): "data['train']",
-    ("duckdb", "DuckDBPyRelation"): "data.to_arrow_table()",
-    ("ibis", "Table"): "data.to_pyarrow()",
     ("pandas", "Series"): "data.to_frame()",
     ("polars", "Series"): "data.to_frame()",
     ("pyarrow", "Dataset"): "data.to_table()",
@@ -84,6 +82,8 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
     """
     if of_package(data, "polars", "LazyFrame"):
         return _wrap_lazy_frame(data)
+    if query_package(data) is not None:
+        return _wrap_query(data)
     if of_package(data, "datasets", "Dataset"):
         return _wrap_hugging_face(data)
     if of_package(data, "datasets", "IterableDataset"):
@@ -276,6 +276,9 @@ def _conversion_line(data: Any) -> str | None:
 def _no_table_error(data: Any) -> DataError:
     """Returns the error of data that are no table, with the line that converts them."""
     line = _conversion_line(data)
+    if line is None and hasattr(data, "__arrow_c_stream__"):
+        # Whether it hands out its records more than once, nobody can know.
+        line = "pyarrow.table(data)"
     cure = "convert it" if line is None else f"convert it, with data = {line}"
     return DataError(f"expected a path, {TABLES}, found {type(data).__name__}; {cure}")
 
@@ -343,6 +346,57 @@ def _wrap_lazy_frame(frame: Any) -> TableInMemory:
         )
     read_tables = partial(_compute_batches, frame)
     return _wrap_batches("LazyFrame", schema, read_tables, diagnosis="data.collect()")
+
+
+def _wrap_query(query: Any) -> TableInMemory:
+    """Wraps a query of DuckDB, Ibis or DataFusion, which is computed at each reading.
+
+    Its records are streamed, so that it may be larger than memory. Their order is that
+    of the library.
+
+    Raises:
+        DataError: if it cannot be computed.
+    """
+    name = type(query).__name__
+    diagnosis = "pyarrow.table(data)"
+    schema: pa.Schema | None = None
+    with suppress(Exception), _open_stream(query.limit(0)) as reader:
+        schema = reader.schema
+    if schema is None:
+        raise DataError(
+            f"{name}: cannot be computed; data = {diagnosis} shows what is wrong with it"
+        )
+
+    def read_tables(names: list[str], _rows: int) -> Iterator[pa.Table]:
+        """Yields columns of the query, as many records at a time as it hands out."""
+        with _open_stream(_select(query, names)) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch]).select(names)
+
+    return _wrap_batches(name, schema, read_tables, diagnosis=diagnosis)
+
+
+def _open_stream(query: Any) -> pa.RecordBatchReader:
+    """Computes a query; returns its records as a stream, to be closed.
+
+    Until then its connection can compute nothing else.
+    """
+    if of_package(query, "ibis", "Table"):
+        # Its `__arrow_c_stream__` computes all records before it hands out the first.
+        return query.to_pyarrow_batches()
+    return pa.RecordBatchReader.from_stream(query)
+
+
+def _select(query: Any, names: list[str]) -> Any:
+    """Returns a query for some columns alone, where its library takes their names."""
+    if of_package(query, "duckdb", "DuckDBPyRelation"):
+        import duckdb
+
+        return query.select(*[duckdb.ColumnExpression(name) for name in names])
+    if of_package(query, "ibis", "Table"):
+        return query.select(names)
+    # DataFusion takes names for expressions, in which capitals do not count.
+    return query
 
 
 def _compute_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:

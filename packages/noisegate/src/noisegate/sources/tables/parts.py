@@ -1,5 +1,7 @@
 """Parts of the files of a source, described in a few bytes; and Parquet files.
 
+Files of other kinds than CSV and Parquet derive from `WholeFile`.
+
 A run on a cluster sends descriptions of parts to its workers, and every worker opens
 the files itself. So a part remembers what its files looked like when they were cut: if
 one was written to since, or is another file on a worker, records would be counted twice
@@ -8,12 +10,13 @@ or never, and the part refuses (G-29).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,9 +30,9 @@ from noisegate.sources.stores import (
     read_status,
     unreadable_error,
 )
-from noisegate.sources.tables.csv_file import CsvFile
+from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
 
-FilePart: TypeAlias = "CsvFile | ParquetFile"
+FilePart: TypeAlias = "CsvFile | ParquetFile | WholeFile"
 """Some records of a file, or all of them."""
 
 Stamp: TypeAlias = tuple[int, int]
@@ -243,3 +246,56 @@ class ParquetFile:
             f"{self.name}: cannot be read as Parquet; it is empty, cut off or damaged: "
             "write or copy it again"
         )
+
+
+@dataclass(frozen=True)
+class WholeFile(ABC):
+    """A file of another kind, which cannot be cut into parts.
+
+    Attributes:
+        path: The file.
+        layout: What the schema says of the table.
+        has_types: Whether columns have types or names that somebody chose, so that a
+            message may quote these; else the first record may be in place of names.
+        declares_types: Whether the file says which Arrow types its columns have.
+    """
+
+    path: Path
+    layout: TextLayout = NO_LAYOUT
+    has_types: ClassVar[bool]
+    declares_types: ClassVar[bool]
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @abstractmethod
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Returns name and type of each column.
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+
+    @abstractmethod
+    def batches(
+        self, names: Sequence[str], rows: int
+    ) -> Iterator[Mapping[str, pa.Array]]:
+        """Yields some columns, at most `rows` records at a time, from the start.
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+
+    @abstractmethod
+    def estimate_record_count(self) -> int | None:
+        """Estimates the number of records; None if that takes reading all of them."""
+
+    def locate(self, row: int) -> str:
+        """Returns where a record stands, as `adult.feather, record 7`, from 1."""
+        return f"{self.name}, record {row + 1}"
+
+    def split_into_parts(self, part_bytes: int) -> Iterator[Self]:
+        """Yields the file as its only part, however large it is."""
+        yield self

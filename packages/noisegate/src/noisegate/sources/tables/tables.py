@@ -19,7 +19,7 @@ Messages name file and line. They show a value only where the caller allows it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +35,7 @@ from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode
+from noisegate.schema.file_form import UTF_8, FileForm
 from noisegate.schema.parsing import Mask
 from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
@@ -46,7 +47,7 @@ from noisegate.sources.stores import (
     shown_path,
     unreadable_error,
 )
-from noisegate.sources.tables.csv_file import CsvFile
+from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
 from noisegate.sources.tables.parts import (
     PARQUET,
@@ -54,18 +55,35 @@ from noisegate.sources.tables.parts import (
     ParquetFile,
     Part,
     Stamp,
+    WholeFile,
     read_stamp,
     split_file,
 )
+from noisegate.sources.tables.text_stream import Packing, name_of_only_file
 from noisegate.sources.units import UnitCounter, UnitLimit, check_unit_column
 
 # The first bytes of files that are often given in place of a table.
 _ARCHIVES = {
-    b"PK\x03\x04": "a ZIP archive or a spreadsheet",
-    b"\x1f\x8b": "a gzip archive",
     b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"(\xb5/\xfd": "a Zstandard archive",
 }
+_MAGIC_BYTES = 8
+# The first of these begins an archive with files, the other an empty one.
+_ZIP_MARKS = (b"PK\x03\x04", b"PK\x05\x06")
+
+JSON_LINES = (".jsonl", ".ndjson")
+"""Endings of the names of files with a JSON object on each line."""
+ARROW_FILES = (".arrow", ".feather", ".ipc")
+"""Endings of the names of files of Arrow."""
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+"""Endings of the names of workbooks."""
+STATISTICS_FILES = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+"""Endings of the names of files of SPSS, Stata and SAS."""
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+ANY_TEXT = TextLayout(form=FileForm(encoding="latin-1"))
+"""An encoding that takes all bytes, for files that are found and not yet read."""
 
 
 class RecordOrigin(Protocol):
@@ -81,7 +99,7 @@ class RecordOrigin(Protocol):
         ...
 
 
-Origin: TypeAlias = CsvFile | ParquetFile | TableInMemory
+Origin: TypeAlias = CsvFile | ParquetFile | WholeFile | TableInMemory
 """One file, or one table in memory. What cannot be read is a `DataError`."""
 
 
@@ -93,10 +111,10 @@ def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
     """
     files: list[FilePart] = []
     for origin in origins:
-        if not isinstance(origin, CsvFile | ParquetFile):
+        if not isinstance(origin, CsvFile | ParquetFile | WholeFile):
             raise OptionError(
-                f"{origin.name}: only CSV and Parquet files are read in parts, and this "
-                "is a table in memory; write it to Parquet and give the path, or leave "
+                f"{origin.name}: only files are read in parts, and this is a table in "
+                "memory; write it to Parquet and give the path, or leave "
                 "the engine out"
             )
         files.append(origin)
@@ -104,33 +122,44 @@ def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
 
 
 def open_origins(
-    source: str | Path | Any, names: Sequence[str] | None = None
+    source: str | Path | Any,
+    names: Sequence[str] | None = None,
+    layout: TextLayout = NO_LAYOUT,
 ) -> tuple[str, list[Origin]]:
     """Finds the origins of a table.
 
     Args:
         source: A path, or a table in memory; see `find_files` and `table_in_memory`.
         names: The columns that are expected.
+        layout: What the schema says of text files.
 
     Returns:
         What messages call the table, and its origins.
     """
     if isinstance(source, str | Path):
-        return Path(source).name or str(source), find_files(Path(source))
+        return Path(source).name or str(source), find_files(Path(source), layout)
     table = table_in_memory(source, names)
     return table.name, [table]
 
 
-def find_files(path: Path) -> list[Origin]:
+def find_files(path: Path, layout: TextLayout = NO_LAYOUT) -> list[Origin]:
     """Returns the file at a path, or the tables directly in a folder, sorted by name.
+
+    Args:
+        path: A file or folder.
+        layout: What the schema says of text files.
 
     Raises:
         DataError: if there is none, or it is of another kind.
     """
     try:
+        if path.parts[:1] == ("duckdb:",):
+            from noisegate.sources.tables.duckdb_file import find_duckdb_table
+
+            return [find_duckdb_table(path)]
         if is_folder(path):
-            return _open_files_in_folder(path)
-        return [_open_file(path)]
+            return _open_files_in_folder(path, layout)
+        return [_open_file(path, layout)]
     except OSError as error:
         raise unreadable_error(path, error) from None
 
@@ -177,11 +206,11 @@ def require_file_or_folder(path: Path) -> Status:
     return path_status
 
 
-def _open_files_in_folder(path: Path) -> list[Origin]:
-    """Returns the tables in a folder: all CSV, or all Parquet.
+def _open_files_in_folder(path: Path, layout: TextLayout) -> list[Origin]:
+    """Returns the tables in a folder, all of one kind: CSV, Parquet, or another.
 
     Raises:
-        DataError: if the folder holds both, neither, or a folder.
+        DataError: if the folder holds several kinds, none, or a folder.
         OSError: if a file cannot be read.
     """
     # Hidden files, and markers such as _SUCCESS, are no tables.
@@ -194,48 +223,174 @@ def _open_files_in_folder(path: Path) -> list[Origin]:
                 f"{shown_path(path)}: holds the folder {entry.name!r}, which would not "
                 "be read; put all files in one folder"
             )
-    csv_files = [entry for entry in entries if entry.suffix.lower() == ".csv"]
-    parquet_files = [entry for entry in entries if entry.suffix.lower() in PARQUET]
-    if csv_files and parquet_files:
+    files_by_kind: dict[str, list[Path]] = {}
+    for entry in entries:
+        kind = _kind_of_name(entry.name)
+        if kind is not None:
+            files_by_kind.setdefault(kind, []).append(entry)
+    # Beside such files, those of other kinds are notes and code books.
+    main_kinds: list[str] = [
+        kind for kind in ("CSV", "Parquet") if kind in files_by_kind
+    ]
+    kinds = main_kinds or list(files_by_kind)
+    if len(kinds) > 1:
         raise DataError(
-            f"{shown_path(path)}: holds both CSV and Parquet files, which may be the "
-            "same records; keep one kind"
+            f"{shown_path(path)}: holds both {kinds[0]} and {kinds[1]} files, which may "
+            "be the same records; keep one kind"
         )
-    if not csv_files and not parquet_files:
+    if not kinds:
         raise DataError(
-            f"{shown_path(path)}: the folder holds no file named *.csv or *.parquet; "
-            "check the path"
+            f"{shown_path(path)}: the folder holds no file named *.csv or *.parquet, "
+            "nor of another kind that is read; check the path"
         )
     origins: list[Origin] = []
-    for file in csv_files or parquet_files:
+    for file in files_by_kind[kinds[0]]:
         # A pipe may have such a name.
         require_file_or_folder(file)
-        origins.append(_open_file(file))
+        origins.append(_open_file(file, layout))
     return origins
 
 
-def _open_file(path: Path) -> Origin:
-    """Recognises a CSV or Parquet file by its first bytes and its name.
+def _kind_of_name(name: str) -> str | None:
+    """Returns the kind of a table in a folder by its name; None for no table."""
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    endings_of_kind = {
+        "CSV": (".csv", ".tsv"),
+        "Parquet": PARQUET,
+        "JSON lines": JSON_LINES,
+        "Arrow": ARROW_FILES,
+        "workbook": SPREADSHEETS,
+        "SPSS, Stata or SAS": STATISTICS_FILES,
+    }
+    return next(
+        (kind for kind, endings in endings_of_kind.items() if ending in endings), None
+    )
+
+
+def _open_file(path: Path, layout: TextLayout) -> Origin:
+    """Recognises a file by its first bytes and its name.
+
+    Args:
+        path: The file.
+        layout: What the schema says of the table.
 
     Raises:
-        DataError: for an archive, or text in UTF-16.
+        DataError: for an archive that is not read, or text in UTF-16 where the schema
+            does not say so.
         OSError: if the file cannot be read.
     """
     with open_file(path) as stream:
-        first_bytes = stream.read(4)
-    if first_bytes == b"PAR1" or path.suffix.lower() in PARQUET:
+        first_bytes = stream.read(_MAGIC_BYTES)
+    ending = path.suffix.lower()
+    if first_bytes.startswith(b"PAR1") or ending in PARQUET:
         return ParquetFile(path)
+    file = _open_other_file(path, ending, first_bytes, layout)
+    return _open_text_file(path, first_bytes, layout) if file is None else file
+
+
+def _open_other_file(
+    path: Path, ending: str, first_bytes: bytes, layout: TextLayout
+) -> WholeFile | None:
+    """Recognises a file that is neither text nor Parquet.
+
+    Each kind has its file, which is imported where there is one of it.
+
+    Args:
+        path: The file.
+        ending: That of its name, in lower case.
+        first_bytes: With which it begins.
+        layout: What the schema says of the table.
+
+    Returns:
+        The file; None for another kind.
+    """
+    if first_bytes.startswith(b"ARROW1") or ending in ARROW_FILES:
+        from noisegate.sources.tables.arrow_ipc import ArrowFile
+
+        return ArrowFile(path, layout)
+    if ending in SPREADSHEETS:
+        from noisegate.sources.tables.spreadsheet import Spreadsheet
+
+        return Spreadsheet(path, layout)
+    if ending in STATISTICS_FILES:
+        from noisegate.sources.tables.statistics_file import StatisticsFile
+
+        return StatisticsFile(path, layout)
+    return None
+
+
+def _open_text_file(path: Path, first_bytes: bytes, layout: TextLayout) -> Origin:
+    """Opens a file of text, which may be packed.
+
+    Args:
+        path: The file.
+        first_bytes: With which it begins.
+        layout: What the schema says of the table.
+
+    Raises:
+        DataError: for an archive that is not read, or text in UTF-16 where the schema
+            does not say so.
+    """
+    packing: Packing = ""
+    ending = path.suffix.lower()
+    if first_bytes.startswith(b"\x1f\x8b"):
+        packing = "gzip"
+        ending = path.with_suffix("").suffix.lower()
+    elif first_bytes.startswith(_ZIP_MARKS):
+        packing = "zip"
+        ending = Path(name_of_only_file(path)).suffix.lower()
     for archive_mark, archive_kind in _ARCHIVES.items():
         if first_bytes.startswith(archive_mark):
             raise DataError(
                 f"{path.name}: is {archive_kind}; expected CSV or Parquet: unpack it or "
                 "save it as one of these"
             )
-    if first_bytes.startswith(_UTF_16_MARKS):
+    is_packed_other = ending in (
+        *PARQUET,
+        *ARROW_FILES,
+        *SPREADSHEETS,
+        *STATISTICS_FILES,
+    )
+    if packing and is_packed_other:
         raise DataError(
-            f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8"
+            f"{path.name}: holds a file {ending}, which is read only where it is not "
+            "packed; unpack it"
         )
-    return CsvFile(path)
+    if ending in JSON_LINES:
+        from noisegate.sources.tables.json_lines import JsonLinesFile
+
+        return JsonLinesFile(path, layout, packing)
+    file = CsvFile(path, layout=layout, packing=packing)
+    is_utf_16 = first_bytes.startswith(_UTF_16_MARKS)
+    if is_utf_16 and layout.form.encoding == UTF_8:
+        raise DataError(
+            f"{path.name}: the text is in UTF-16; save the file as CSV in "
+            f"UTF-8{file.form_hint()}"
+        )
+    return file
+
+
+@contextmanager
+def with_form_hint(origin: RecordOrigin) -> Iterator[None]:
+    """Adds to errors of the block which form of file the schema should state.
+
+    Args:
+        origin: What is read in the block.
+
+    Raises:
+        DataError: that of the block, with the lines for the schema behind it if the
+            origin is a text file of another form.
+    """
+    try:
+        yield
+        return
+    except DataError as error:
+        message = str(error)
+        hint = origin.form_hint() if isinstance(origin, CsvFile) else ""
+        if not hint or hint in message:
+            raise
+    # Outside the handler, so that no value travels along as the context of the error.
+    raise DataError(f"{message}{hint}")
 
 
 def explain_hidden_value() -> str:
@@ -504,12 +659,16 @@ class Source(ABC, Generic[_Origin]):
         files = [
             origin
             for origin in first_origins
-            if isinstance(origin, CsvFile | ParquetFile)
+            if isinstance(origin, CsvFile | ParquetFile | WholeFile)
         ]
         if not files or len(files) < len(first_origins):
             return None
         with suppress(pa.ArrowException, OSError):
-            records_in_files = sum(file.estimate_record_count() for file in files)
+            counts = [file.estimate_record_count() for file in files]
+            known_counts = [count for count in counts if count is not None]
+            if len(known_counts) < len(counts):
+                return None
+            records_in_files = sum(known_counts)
             estimate = records_in_files * len(self._origins) // len(files)
             return int(float(f"{estimate:.1e}"))
         return None
@@ -614,7 +773,7 @@ class Source(ABC, Generic[_Origin]):
 
 
 class TableSource(Source[Origin]):
-    """Private records in a CSV or Parquet file, a folder of either, or in memory."""
+    """Private records in a file, a folder of files of one kind, or in memory."""
 
     def __init__(
         self,
@@ -642,7 +801,9 @@ class TableSource(Source[Origin]):
         super().__init__(
             schema, show_values=show_values, batch_rows=batch_rows, units=units
         )
-        self.name, self._origins = open_origins(source, schema.names)
+        self.name, self._origins = open_origins(
+            source, schema.names, TextLayout.of(schema)
+        )
 
     def check_against_schema(self) -> None:
         """Checks names and types of the columns; no record is read.
@@ -653,10 +814,11 @@ class TableSource(Source[Origin]):
         """
         headers = []
         for origin in self._origins:
-            columns = origin.columns()
-            headers.append((origin.name, [name for name, _ in columns]))
-            self._check_names(origin, columns)
-            check_column_types(columns, self.schema, origin)
+            with with_form_hint(origin):
+                columns = origin.columns()
+                headers.append((origin.name, [name for name, _ in columns]))
+                self._check_names(origin, columns)
+                check_column_types(columns, self.schema, origin)
         if len(headers) > 1:
             # Each name is public by now: described, ignored, or the unit's.
             check_same_columns(headers, show_names=True)
@@ -716,10 +878,11 @@ class TableSource(Source[Origin]):
         names = list(self.schema.names)
         if self._units is not None:
             names.append(self._units.column)
-        for columns in origin.batches(names, self.batch_rows):
-            row_count = len(next(iter(columns.values())))
-            units = None if self._units is None else columns[self._units.column]
-            yield RawBatch(columns, row_count, units)
+        with with_form_hint(origin):
+            for columns in origin.batches(names, self.batch_rows):
+                row_count = len(next(iter(columns.values())))
+                units = None if self._units is None else columns[self._units.column]
+                yield RawBatch(columns, row_count, units)
 
     def _encode(
         self,
@@ -731,9 +894,10 @@ class TableSource(Source[Origin]):
         # All records are encoded, since one that does not fit the schema is an error
         # whether it is used or not.
         encode_all = partial(encode, records, self.schema)
-        encoded = call_with_location(
-            encode_all, origin, rows_before, show_values=self._show_values
-        )
+        with with_form_hint(origin):
+            encoded = call_with_location(
+                encode_all, origin, rows_before, show_values=self._show_values
+            )
         if is_used is None or is_used.all():
             return encoded
         return encoded.rows(is_used)

@@ -1,0 +1,128 @@
+"""A table in a file of DuckDB, by its address.
+
+As in::
+
+    duckdb:///clinic.duckdb?table=visits
+
+A path is relative to the current folder, or else to the root. Without a table, the file
+must have only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import pyarrow as pa
+
+from noisegate.errors import DataError, choices, require
+from noisegate.sources.tables.memory import TableInMemory, table_in_memory
+from noisegate.sources.tables.parts import WholeFile
+
+
+@dataclass(frozen=True)
+class DuckDbTable(WholeFile):
+    """A table or view in a file of DuckDB, which is opened for reading alone.
+
+    Attributes:
+        path: The file.
+        layout: Not used: the file says itself how it is written.
+        table: Name of the table; empty for the only one.
+        has_types: True: columns have types, and names that somebody chose.
+    """
+
+    table: str = ""
+    has_types = True
+    declares_types = True
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Returns name and type of each column."""
+        with self._open() as relation:
+            return relation.columns()
+
+    def estimate_record_count(self) -> int | None:
+        """Returns None: only the whole table tells."""
+        return None
+
+    def batches(
+        self, names: Sequence[str], rows: int
+    ) -> Iterator[Mapping[str, pa.Array]]:
+        """Yields some columns, at most `rows` records at a time.
+
+        Args:
+            names: The columns.
+            rows: The most records of a batch.
+
+        Raises:
+            DataError: if the file is damaged or open elsewhere, or has no such table.
+        """
+        with self._open() as relation:
+            yield from relation.batches(names, rows)
+
+    @contextmanager
+    def _open(self) -> Iterator[TableInMemory]:
+        """Opens the table, and closes the file behind the block."""
+        require("duckdb", f"{self.name}, a file of DuckDB,")
+        import duckdb
+
+        connection: Any = None
+        with suppress(duckdb.Error):
+            connection = duckdb.connect(str(self.path), read_only=True)
+        if connection is None:
+            raise DataError(
+                f"{self.name}: cannot be opened by DuckDB; it is damaged, of a newer "
+                "version, or open for writing elsewhere: close it there, and try again"
+            )
+        try:
+            table = self._choose_table(connection)
+            quoted_table = table.replace('"', '""')
+            relation = table_in_memory(connection.sql(f'FROM "{quoted_table}"'))
+            relation.name = f"{self.name}, table {table!r}"
+            yield relation
+        finally:
+            connection.close()
+
+    def _choose_table(self, connection: Any) -> str:
+        """Returns the name of the table.
+
+        Raises:
+            DataError: if there is no such table, or several, none of which is named.
+        """
+        rows = connection.sql(
+            "SELECT table_name FROM information_schema.tables "
+            "WHERE table_schema = 'main' ORDER BY table_name"
+        ).fetchall()
+        names = [name for (name,) in rows]
+        if self.table in names:
+            return self.table
+        if self.table or len(names) != 1:
+            named = f"no table {self.table!r}" if self.table else "not one table"
+            available = choices(self.table, names) if names else "none"
+            raise DataError(
+                f"{self.name}: has {named}, but {available}; name one behind the path, "
+                "as ?table=NAME"
+            )
+        return str(names[0])
+
+
+def find_duckdb_table(path: Path) -> DuckDbTable:
+    """Returns the table that an address of DuckDB names.
+
+    Args:
+        path: The address, whose slashes `Path` merges.
+
+    Raises:
+        DataError: if there is no such file.
+    """
+    place, _, query = "/".join(path.parts[1:]).partition("?")
+    tables = parse_qs(query).get("table", [""])
+    file = Path(unquote(place))
+    if not file.exists():
+        file = Path("/") / file
+    if not file.is_file():
+        raise DataError(f"duckdb:///{place}: there is no such file; check the path")
+    return DuckDbTable(file, table=tables[0])
