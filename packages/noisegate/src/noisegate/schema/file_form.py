@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,13 @@ from noisegate.schema.checks import (
     checked_integer,
     set_fields,
 )
+from noisegate.schema.formats import NUMBER_FORMATS
 
 # pyarrow is imported in functions, so that `noisegate schema` answers at once.
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from noisegate.schema.columns import Column
 
 UTF_8 = "utf-8"
 """The encoding of a text file if the schema states no other."""
@@ -45,8 +48,11 @@ _NAMES_OF_UTF_8 = ("utf-8", "utf-8-sig", "ascii")
 _PROBE = 'a1,;|\t"\r\n'
 _MARKS_OF_THOUSANDS = ("", ".", ",", " ", "'", "’", "\u00a0", "\u202f")
 _MARKS_OF_DECIMALS = (".", ",")
-# Text that begins as a number does, though it need not be one.
-_LIKE_A_NUMBER = r"^[+-]?[0-9.,]"
+# A format that states decimals alone.
+_PLAIN_FORMAT = re.compile(r"0(?:\.0+)?")
+# Text that begins as a number with a mark does, though it need not be one. Without a
+# mark, as in "90+", nothing could be read in two ways.
+_LIKE_A_NUMBER = "^[+-]?[0-9]*(?:[.,'’]|[ \u00a0\u202f][0-9])"
 # Behind a text that looks like a number and is written otherwise than the file's are,
 # so that it is read as none: 1.5 may be one and a half, or not, where 1.234 is a
 # thousand.
@@ -220,11 +226,22 @@ class FileForm:
             r"(?:[eE][+-]?[0-9]+)?$"
         )
 
-    def write_numbers(self, cells: pa.Array) -> pa.Array:
-        """Writes numbers as text, with the decimal mark of the form; nulls stay."""
+    def write_numbers(self, cells: pa.Array, limits: Sequence[str] = ()) -> pa.Array:
+        """Writes numbers as text, with the decimal mark of the form; nulls stay.
+
+        Args:
+            cells: Numbers, or text of plain numbers and limits.
+            limits: Texts that are no numbers, and stay.
+        """
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        return pc.replace_substring(cells.cast("string"), ".", self.decimal)
+        texts = cells.cast("string")
+        numbers = pc.replace_substring(texts, ".", self.decimal)
+        if not limits:
+            return numbers
+        is_limit = pc.is_in(texts, value_set=pa.array(limits, pa.string()))
+        return pc.if_else(is_limit, texts, numbers)
 
     def check_can_write(self, what: str, texts: Sequence[Any]) -> None:
         """Requires that texts can be written in the encoding.
@@ -318,3 +335,17 @@ def _checked_skip(skip: Any) -> int:
 
 PLAIN_CSV = FileForm()
 """Text files of a schema that states no form."""
+
+
+def number_columns(columns: Iterable[Column]) -> frozenset[str]:
+    """Returns the columns of plain numbers that have no format of their own.
+
+    A format such as "0.00" only states how many decimals there are.
+    """
+    return frozenset(
+        column.name
+        for column in columns
+        if column.numeric
+        and column.formats is NUMBER_FORMATS
+        and (not column.format or _PLAIN_FORMAT.fullmatch(column.format))
+    )

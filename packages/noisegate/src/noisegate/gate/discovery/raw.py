@@ -36,6 +36,7 @@ from noisegate.schema import Column
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Problem, unfit_type
 from noisegate.schema.encode import read_cells, strip_cells
+from noisegate.schema.file_form import number_columns
 from noisegate.schema.files import write_toml
 from noisegate.schema.parsing import describe_type, is_text, parse_integers
 from noisegate.sources.headers import (
@@ -49,7 +50,6 @@ from noisegate.sources.tables.csv_file import (
     NO_LAYOUT,
     CsvFile,
     TextLayout,
-    number_columns,
 )
 from noisegate.sources.tables.tables import (
     Origin,

@@ -165,6 +165,7 @@ def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
     import pyarrow as pa
 
     from noisegate.schema.arrow_types import format_as_text
+    from noisegate.schema.file_form import number_columns
 
     if schema.images is not None:
         # Pixels and labels are never missing, and numbers have no spelling.
@@ -173,6 +174,7 @@ def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
     if schema.missing_values and "" not in schema.missing_values:
         missing_text = schema.missing_values[0]
 
+    number_names = number_columns(schema.columns)
     text_table = table
     for column in schema.columns:
         cells = table[column.name].combine_chunks()
@@ -181,8 +183,10 @@ def _csv_table(table: pa.Table, schema: Schema) -> pa.Table:
         has_fraction = pa.types.is_floating(cells.type) or pa.types.is_decimal(
             cells.type
         )
-        if has_fraction and schema.file.decimal != ".":
-            cells = schema.file.write_numbers(cells)
+        limits = column.limits if column.numeric else ()
+        are_numbers_with_limits = bool(limits) and column.name in number_names
+        if schema.file.decimal != "." and (has_fraction or are_numbers_with_limits):
+            cells = schema.file.write_numbers(cells, limits)
         marks_missing = column.missing and missing_text is not None
         if marks_missing or column.has_own_text:
             cells = format_as_text(column, cells)

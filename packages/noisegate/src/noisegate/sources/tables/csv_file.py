@@ -25,7 +25,7 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -39,10 +39,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from noisegate.errors import DataError
-from noisegate.schema import Column, Schema
+from noisegate.schema import Schema
 from noisegate.schema.checks import TEXT_PADDING
-from noisegate.schema.file_form import UTF_8, FileForm
-from noisegate.schema.formats import NUMBER_FORMATS
+from noisegate.schema.file_form import UTF_8, FileForm, number_columns
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.sources.headers import SEPARATOR_NAMES, TITLE_CURE
 from noisegate.sources.stores import open_file, read_status
@@ -120,15 +119,6 @@ class TextLayout:
 
 NO_LAYOUT = TextLayout()
 """Where no schema says how files are written."""
-
-
-def number_columns(columns: Iterable[Column]) -> frozenset[str]:
-    """Returns the columns of plain numbers that have no format of their own."""
-    return frozenset(
-        column.name
-        for column in columns
-        if column.numeric and column.formats is NUMBER_FORMATS and not column.format
-    )
 
 
 @dataclass(frozen=True)
