@@ -529,9 +529,13 @@ def _missing_together(sample: _Sample) -> Iterator[tuple[Relation, str]]:
             yield Together(columns=tuple(names)), ""
 
 
-def is_computed(name: str, relations: Sequence[Relation]) -> bool:
-    """Returns whether one of some relations computes a column."""
-    return any(name in relation.computed for relation in relations)
+def is_explained(names: Iterable[str], relations: Sequence[Relation]) -> bool:
+    """Returns whether a relation that is no mere order names all of some columns.
+
+    That one column is never below another leaves open that it nearly equals it.
+    """
+    others = [relation for relation in relations if not isinstance(relation, Ordered)]
+    return is_related(names, others)
 
 
 def is_related(names: Iterable[str], relations: Sequence[Relation]) -> bool:

@@ -41,7 +41,7 @@ from noisegate.app.drafts.dependencies import (
 from noisegate.app.drafts.relations import (
     DraftedRelation,
     find_relations,
-    is_computed,
+    is_explained,
     is_related,
 )
 from noisegate.records import Rows
@@ -217,12 +217,12 @@ def find_rules(records: Rows, schema: Schema, *, with_relations: bool = False) -
         f"{column_sum} in {column_sum.fraction:.1%} of the records: put "
         f"{column_sum.total} under `ignore`, and add it up afterwards."
         for column_sum in sums
-        if not is_computed(column_sum.total, related)
+        if not is_explained((column_sum.total, *column_sum.parts), related)
     ]
     remarks.extend(
         equality.remark
         for equality in equalities
-        if not is_computed(equality.second, related)
+        if not is_explained((equality.first, equality.second), related)
     )
     explained = [{column_sum.total, *column_sum.parts} for column_sum in sums]
     explained += [{equality.first, equality.second} for equality in equalities]

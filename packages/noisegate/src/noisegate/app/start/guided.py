@@ -600,8 +600,6 @@ class Guide:
 
         The last message says the verdict of the fit, and what may be shared.
         """
-        from noisegate.models.synthesizer import load
-
         answers = self._answers
         synthetic = synthetic_path(answers.out)
         self.run("sample", answers.out, "-n", str(answers.records), "-o", synthetic)
@@ -610,13 +608,18 @@ class Guide:
         self.run("verify", answers.out)
 
         pages = Path(answers.pages)
-        verdict = getattr(load(answers.out), "verdict", None)
         message = f"Share {synthetic}, {answers.out} and {pages / 'public.html'}."
-        if verdict is not None:
-            message = f"Verdict: {verdict.headline} {message}"
+        message = f"{self._verdict_of_fit()}{message}"
         if test_option:
             message += f" Look at {pages / 'private.html'}, and keep it private."
         self._asker.say(message)
+
+    def _verdict_of_fit(self) -> str:
+        """Returns the verdict of the fit as a sentence, with a blank; "" for none."""
+        from noisegate.models.synthesizer import load
+
+        verdict = getattr(load(self._answers.out), "verdict", None)
+        return "" if verdict is None else f"Verdict: {verdict.headline} "
 
     def results(self) -> dict[str, Path]:
         """Returns the files that may be handed on, and the private page, by title."""
