@@ -182,7 +182,9 @@ def _with_coordinates(
         np.minimum(_encoded(table, column, schema)[0], len(column.levels))
         for column in schema.file_layout.coded
     ]
-    rows = Rows(_side_by_side(numeric, len(table)), _side_by_side(coded, len(table)))
+    numbers = _side_by_side(numeric, table.num_rows)
+    codes = _side_by_side(coded, table.num_rows).astype(np.int32)
+    rows = Rows(numbers, codes)
     values = schema.measured_values(values_of(rows, schema.file_layout))
     for column in added:
         own = values[column.name]
