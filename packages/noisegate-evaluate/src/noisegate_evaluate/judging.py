@@ -126,9 +126,15 @@ def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
 def of_models(
     score: str, name: str, chance: float, made: Any, ceiling: Any
 ) -> Verdict | None:
-    """Returns the word for the part of a mean score above chance that is kept; None where nothing real was trained."""
-    if made is None or ceiling is None:
+    """Returns the word for the part of a mean score above chance that is kept.
+
+    Without models of real records nothing is said, but for synthetic ones that teach
+    nothing: these are rough at best.
+    """
+    if made is None:
         return None
+    if ceiling is None:
+        return _of_models_alone(score, getattr(made.mean, name), chance)
     synthetic, real = getattr(made.mean, name), getattr(ceiling.mean, name)
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
     compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
@@ -144,6 +150,19 @@ def of_models(
     kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
     reason = f"{compared}: {plain:.0%} of what there is to learn"
     return _said(word_of_kept(kept), reason, _MODEL_CURE, **figures, kept=kept)
+
+
+def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict | None:
+    """Returns the word for models of synthetic records that hardly learn anything."""
+    is_guessing = math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL
+    if not is_guessing:
+        return None
+    reason = (
+        f"models of synthetic records reach {score} {synthetic:.3f}, hardly better than "
+        "guessing"
+    )
+    cure = "real training records beside, which say whether there is more to learn"
+    return _said("rough", reason, cure, score=score, score_of_synthetic=synthetic)
 
 
 def _said(word: Word | None, reason: str, cure: str, **figures: Any) -> Verdict:

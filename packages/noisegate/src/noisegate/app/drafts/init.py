@@ -207,8 +207,8 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
     constraints = drafted.rules.constraints
     contents = f"{column_count} columns{_ignored_count(drafted.ignored)}"
     if relations:
-        plural = "s" if len(relations) > 1 else ""
-        contents += f", {len(relations)} relation{plural} that hold by construction"
+        words = "relations that hold" if len(relations) > 1 else "relation that holds"
+        contents += f", {len(relations)} {words} by construction"
     if constraints:
         contents += f", {len(constraints)} constraints that all of its records keep to"
     say(f"Wrote {out}: {contents}. {_ADVICE}")
