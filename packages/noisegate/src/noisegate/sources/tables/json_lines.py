@@ -18,7 +18,7 @@ import pyarrow as pa
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import open_file, read_status, unreadable_error
-from noisegate.sources.tables.cells import cell_text
+from noisegate.sources.tables.cells import value_text
 from noisegate.sources.tables.csv_file import MAX_RECORD_BYTES
 from noisegate.sources.tables.parts import WholeFile
 from noisegate.sources.tables.text_stream import Packing, RecordProblem, read_text_of
@@ -232,4 +232,4 @@ def _json_text(value: Any) -> str | None:
         raise _Unreadable(
             "a value is a list or an object; write its parts under names of their own"
         )
-    return cell_text(value)
+    return value_text(value)
