@@ -369,3 +369,14 @@ def test_linked_tables_are_drafted_and_read_in_their_forms(tmp_path):
         pytest.raises(DataError, match=r'separator = ";"\ndecimal = ","'),
     ):
         list(source.read_transitions(link))
+
+
+def test_a_column_that_only_samples_have_stands_behind_those_of_the_file(tmp_path):
+    schema = replace(SCHEMA, file=FileForm(header=False))
+    records = read_table(write(tmp_path / "a.csv", FileForm(header=False)), schema)
+    numbered = records.append_column(".imp", [[0] * records.num_rows])
+    with table_writer(tmp_path / "copies.csv", schema) as append:
+        append(numbered)
+    first_line = (tmp_path / "copies.csv").read_text().splitlines()[0]
+    assert first_line.split(",")[-1] == "0"
+    assert len(first_line.split(",")) == 4

@@ -32,7 +32,7 @@ from noisegate.schema import (
 from noisegate.sources.sources import open_source
 from noisegate.sources.split import split_records
 from noisegate.sources.tables import statistics_file
-from noisegate.sources.tables.cells import cell_text, number_texts
+from noisegate.sources.tables.cells import number_texts, value_text
 from noisegate.sources.tables.tables import find_files
 from noisegate.sources.units import UnitLimit
 
@@ -61,7 +61,7 @@ TABLE = pa.Table.from_pylist(ROWS)
 def csv_text(separator=","):
     lines = [separator.join(SCHEMA.names)]
     for row in ROWS:
-        cells = [cell_text(value) or "" for value in row.values()]
+        cells = [value_text(value) or "" for value in row.values()]
         lines.append(separator.join(cells))
     return "\n".join(lines) + "\n"
 
@@ -372,7 +372,7 @@ def test_numbers_have_one_text_alone_and_among_others():
     for number, text in zip(numbers, texts, strict=True):
         assert number_texts(pa.array([number], pa.float64())).to_pylist() == [text]
         if number is not None:
-            assert float(text) == number == float(cell_text(number))
+            assert float(text) == number == float(value_text(number))
     assert texts[2] == "123456789012"
 
 

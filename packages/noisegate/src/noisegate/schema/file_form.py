@@ -147,6 +147,17 @@ class FileForm:
                 form[field.name] = list(value) if isinstance(value, tuple) else value
         return form
 
+    @property
+    def description(self) -> str:
+        """What differs from plain CSV, for people; empty if nothing does.
+
+        Examples:
+            >>> from noisegate.schema.file_form import FileForm
+            >>> FileForm(separator=";", skip=1).description
+            "separator ';', skip 1"
+        """
+        return ", ".join(f"{key} {value!r}" for key, value in self.form().items())
+
     def names_without_header(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """Returns the columns of a file that has no line with their names.
 

@@ -455,6 +455,8 @@ def _show_columns(title: str, schema: Schema) -> None:
     hidden_count = len(schema.columns) - len(shown_columns)
     if hidden_count:
         OUT.print(f"... and {hidden_count:,} more columns; --json shows all.")
+    if schema.file.description:
+        OUT.print(f"Text files: {schema.file.description}", markup=False)
     for relation in schema.relations:
         OUT.print(f"Relation: {relation}", markup=False)
     for constraint in schema.constraints:

@@ -202,6 +202,12 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
     _list_reasons(drafted.ignored)
     for remark in drafted.record_remarks:
         warn(remark)
+    form_description = drafted.schema.file.description
+    if form_description:
+        say(
+            f"[file] states how {public} is written ({form_description}); private "
+            "files are read and copies are written in the same form."
+        )
     column_count = len(drafted.schema.columns)
     relations = [str(one.relation) for one in drafted.rules.relations]
     constraints = drafted.rules.constraints

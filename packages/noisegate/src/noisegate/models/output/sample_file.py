@@ -210,8 +210,13 @@ def _in_order_of_files(table: pa.Table, schema: Schema) -> pa.Table:
         return table
     empty = pa.nulls(table.num_rows, pa.string())
     present = set(table.column_names)
+    # Such as the number of a copy, which only samples have.
+    further_names = [name for name in table.column_names if name not in file_names]
     return pa.table(
-        {name: table[name] if name in present else empty for name in file_names}
+        {
+            name: table[name] if name in present else empty
+            for name in (*file_names, *further_names)
+        }
     )
 
 

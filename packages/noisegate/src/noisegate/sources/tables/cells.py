@@ -16,7 +16,7 @@ _MAX_EXACT_INTEGER = 2.0**53
 _SECONDS_PER_HOUR = 3600
 
 
-def cell_text(value: Any) -> str | None:
+def value_text(value: Any) -> str | None:
     """Returns a value as text.
 
     Args:
@@ -29,10 +29,10 @@ def cell_text(value: Any) -> str | None:
 
     Examples:
         >>> from datetime import date, timedelta
-        >>> from noisegate.sources.tables.cells import cell_text
-        >>> [cell_text(value) for value in (3.0, 2.5, True, date(2020, 1, 3), None)]
+        >>> from noisegate.sources.tables.cells import value_text
+        >>> [value_text(value) for value in (3.0, 2.5, True, date(2020, 1, 3), None)]
         ['3', '2.5', 'true', '2020-01-03', None]
-        >>> cell_text(timedelta(hours=30))
+        >>> value_text(timedelta(hours=30))
         '30:00:00'
     """
     if value is None or value != value:
@@ -52,7 +52,7 @@ def cell_text(value: Any) -> str | None:
 
 
 def number_texts(numbers: pa.Array) -> pa.Array:
-    """Returns floats as text, as `cell_text` reads them; faster than one by one.
+    """Returns floats as text, as `value_text` reads them; faster than one by one.
 
     Args:
         numbers: float64, null where missing, (cells,).

@@ -180,13 +180,13 @@ class CsvFile:
             RecordProblem: if the file is damaged or in another encoding.
             OSError: if the file cannot be read.
         """
-        with read_text_of(
-            open_file(self.path),
-            self.path,
-            packing=self.packing,
-            encoding=self.form.encoding,
-        ) as stream:
-            yield stream
+        file = open_file(self.path)
+        if not self._is_plain:
+            file = read_text_of(
+                file, self.path, packing=self.packing, encoding=self.form.encoding
+            )
+        with file:
+            yield file
 
     @contextmanager
     def _open_part(self) -> Iterator[BinaryIO]:

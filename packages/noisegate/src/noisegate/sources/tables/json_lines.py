@@ -18,7 +18,7 @@ import pyarrow as pa
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import open_file, read_status, unreadable_error
-from noisegate.sources.tables.cells import cell_text
+from noisegate.sources.tables.cells import value_text
 from noisegate.sources.tables.csv_file import MAX_RECORD_BYTES
 from noisegate.sources.tables.parts import WholeFile
 from noisegate.sources.tables.text_stream import Packing, RecordProblem, read_text_of
@@ -184,14 +184,7 @@ def _parse_record(line: bytes) -> dict[str, str | None]:
         _Unreadable: if it is no JSON object of single values with distinct names.
     """
     try:
-        record = json.loads(
-            line.decode("utf-8-sig"),
-            object_pairs_hook=_distinct_pairs,
-            # Numbers are read as they are written, by the schema.
-            parse_int=_Number,
-            parse_float=_Number,
-            parse_constant=_Number,
-        )
+        record = _DECODER.decode(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
@@ -202,12 +195,6 @@ def _parse_record(line: bytes) -> dict[str, str | None]:
     return {
         name.strip(TEXT_PADDING): _json_text(value) for name, value in record.items()
     }
-
-
-class _Number(str):
-    """A number as it is written in JSON."""
-
-    __slots__ = ()
 
 
 def _distinct_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -222,14 +209,25 @@ def _distinct_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+# Numbers stay text, as they are written: the schema reads them.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_distinct_pairs,
+    parse_int=str,
+    parse_float=str,
+    parse_constant=str,
+)
+
+
 def _json_text(value: Any) -> str | None:
     """Returns a value of JSON as text.
 
     Raises:
         _Unreadable: for a list or an object.
     """
+    if type(value) is str:
+        return value
     if isinstance(value, list | dict):
         raise _Unreadable(
             "a value is a list or an object; write its parts under names of their own"
         )
-    return cell_text(value)
+    return value_text(value)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from noisegate.errors import DataError, choices, require
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import open_file, unreadable_error
-from noisegate.sources.tables.cells import cell_text
+from noisegate.sources.tables.cells import value_text
 from noisegate.sources.tables.parts import WholeFile
 
 
@@ -95,7 +95,7 @@ class Spreadsheet(WholeFile):
                 f"{self.name}: the sheet is empty; expected a row with the names of the "
                 "columns"
             )
-        return [(cell_text(cell) or "").strip(TEXT_PADDING) for cell in header]
+        return [(value_text(cell) or "").strip(TEXT_PADDING) for cell in header]
 
     def _rows(self) -> Iterator[list[Any]]:
         """Returns the rows of the sheet, behind those that are to be skipped.
@@ -155,4 +155,4 @@ class Spreadsheet(WholeFile):
 def _cell(row: Sequence[Any], position: int) -> str | None:
     """Returns a cell as text; None if it is empty."""
     value = row[position] if position < len(row) else ""
-    return None if value == "" else cell_text(value)
+    return None if value == "" else value_text(value)

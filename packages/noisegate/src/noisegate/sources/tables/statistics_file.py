@@ -11,7 +11,7 @@ import pyarrow as pa
 from noisegate.errors import DataError, require
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import in_store, open_file, unreadable_error
-from noisegate.sources.tables.cells import cell_text, number_texts
+from noisegate.sources.tables.cells import number_texts, value_text
 from noisegate.sources.tables.parts import WholeFile
 
 _READERS = {
@@ -140,7 +140,7 @@ class StatisticsFile(WholeFile):
         for name, labels in metadata.variable_value_labels.items():
             levels = set(levels_of.get(_plain_name(name), ()))
             texts = {code: label.strip(TEXT_PADDING) for code, label in labels.items()}
-            codes = {cell_text(code) for code in texts}
+            codes = {value_text(code) for code in texts}
             if not levels <= codes and not levels.isdisjoint(texts.values()):
                 labels_by_column[name] = texts
         return labels_by_column
@@ -160,9 +160,9 @@ def _to_arrow(values: Sequence[Any], labels: Mapping[Any, str] | None) -> pa.Arr
     """
     if labels is not None:
         return pa.array(
-            [labels.get(value) or cell_text(value) for value in values], pa.string()
+            [labels.get(value) or value_text(value) for value in values], pa.string()
         )
     are_numbers = all(value is None or type(value) is float for value in values)
     if are_numbers:
         return number_texts(pa.array(values, pa.float64(), from_pandas=True))
-    return pa.array([cell_text(value) for value in values], pa.string())
+    return pa.array([value_text(value) for value in values], pa.string())

@@ -3,7 +3,7 @@
 ::
 
     records.csv.gz ──► unpack ──► decode ──► UTF-8, as `csv_file` reads it
-    (on disk)          (in memory, some thousand bytes at a time)
+    (on disk)          (in memory, a megabyte at a time)
 
 Nothing is written to disk. A file is opened anew in every round.
 """
@@ -25,7 +25,7 @@ from noisegate.sources.stores import open_file
 Packing: TypeAlias = Literal["", "gzip", "zip"]
 """How a file is packed: not at all, or as an archive of one file."""
 
-_CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 20
 
 # What the libraries raise for archives that are cut off, changed or encrypted.
 _ARCHIVE_ERRORS = (
