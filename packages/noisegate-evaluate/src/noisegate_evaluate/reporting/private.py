@@ -66,7 +66,7 @@ Batches = Sequence[EncodedTable]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relation:
+class ComparedLink:
     """One link on a page."""
 
     title: str
@@ -93,7 +93,7 @@ class Measured:
     counted: tuple[int, int]
     synthetic: pa.Table | None = None
     real: pa.Table | None = None
-    relations: Sequence[Relation] = ()
+    relations: Sequence[ComparedLink] = ()
 
 
 def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str:
@@ -385,7 +385,7 @@ def compared_linked(
 
 def relation(
     synthetic: LinkedTables, real: LinkedTables, link: Link, report: LinkedReport
-) -> Relation:
+) -> ComparedLink:
     """Returns what is shown of a link."""
     floor = (
         {}
@@ -416,7 +416,7 @@ def relation(
         "successions": _successions(synthetic, real, link),
         "columns": len(link.child.schema.columns),
     }
-    return Relation(title=title, figures=figures, shares=shares, **told)
+    return ComparedLink(title=title, figures=figures, shares=shares, **told)
 
 
 def _numbers(linked: LinkedTables, link: Link) -> dict[str, np.ndarray]:
