@@ -7,6 +7,7 @@ import pytest
 
 from noisegate import split_records
 from noisegate.errors import DataError, OptionError
+from noisegate.schema import Categorical, FileForm, Integer, Schema
 
 HEADER = b"\xef\xbb\xbfid,note\r\n"
 RECORDS = [f'{n % 40},"line one\nof ""{n}"""\r\n'.encode() for n in range(400)]
@@ -80,3 +81,33 @@ def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(DataError, match="expected one CSV or Parquet file"):
         split_records(tmp_path, 0.2)
     assert [made.name for made in tmp_path.iterdir()] == ["people.csv"]
+
+
+FORMS = [
+    FileForm(separator=";", encoding="cp1252", decimal=","),
+    FileForm(separator="\t", encoding="utf-16", skip=2),
+    FileForm(separator="|", header=False),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.encoding)
+def test_a_file_in_the_form_of_a_schema_is_split_in_it(form, tmp_path):
+    columns = [Integer(name="age", lower=0, upper=999)]
+    schema = Schema(
+        [*columns, Categorical(name="town", levels=("Köln", "Bonn"))], file=form
+    )
+    top = ["Größe", "of a table"][: form.skip]
+    header = [form.separator.join(("age", "town"))] if form.header else []
+    rows = [
+        f"{age}{form.separator}{'Köln' if age % 2 else 'Bonn'}" for age in range(200)
+    ]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join([*top, *header, *rows, ""]), encoding=form.encoding)
+    parts = split_records(path, 0.4, unit_column="town", schema=schema)
+    texts = [part.read_text(encoding=form.encoding).split("\n")[:-1] for part in parts]
+    for lines in texts:
+        assert lines[: len(top) + len(header)] == [*top, *header]
+    bodies = [lines[len(top) + len(header) :] for lines in texts]
+    assert sorted(bodies[0] + bodies[1]) == sorted(rows)
+    towns = [{line.split(form.separator)[1] for line in body} for body in bodies]
+    assert not towns[0] & towns[1]

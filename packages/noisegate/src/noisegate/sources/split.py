@@ -11,6 +11,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,13 +19,18 @@ import pyarrow.parquet as pq
 
 from noisegate.atomic import new_file
 from noisegate.errors import DataError, OptionError, choices, said
-from noisegate.sources.tables.csv_file import CsvFile
+from noisegate.schema.schema import Schema, read_schema
+from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
 from noisegate.sources.tables.parts import ParquetFile
 from noisegate.sources.tables.tables import find_files
 
 
 def split_records(
-    path: str | Path, test: float, *, unit_column: str | None = None
+    path: str | Path,
+    test: float,
+    *,
+    unit_column: str | None = None,
+    schema: Schema | str | Path | None = None,
 ) -> tuple[Path, Path]:
     r"""Writes the records of a file to NAME-train and NAME-test beside it.
 
@@ -35,6 +41,8 @@ def split_records(
         test: The probability of a record, or unit, to go to the test file.
         unit_column: Records with the same value there go to the same file; None to
             decide for each record.
+        schema: A schema, or its file, whose `[file]` says how a text file is written;
+            None for commas and UTF-8.
 
     Returns:
         The paths of the two files.
@@ -66,7 +74,8 @@ def split_records(
             f"{str(path)!r}: expected one CSV or Parquet file; split its parts one by "
             "one."
         )
-    [origin] = find_files(path)
+    layout = _layout_of(schema)
+    [origin] = find_files(path, layout)
     is_plain = isinstance(origin, ParquetFile) or (
         isinstance(origin, CsvFile) and not origin.packing
     )
@@ -93,8 +102,24 @@ def split_records(
         if path.suffix.lower() in (".parquet", ".pq"):
             _split_parquet(path, train_file, test_file, unit_column, is_test)
         else:
-            _split_csv(path, train_file, test_file, unit_column, is_test)
+            text_file = CsvFile(path, layout=layout)
+            _split_csv(text_file, train_file, test_file, unit_column, is_test)
     return train_path, test_path
+
+
+def _layout_of(schema: Schema | str | Path | None) -> TextLayout:
+    """Returns how a schema says that text files are written."""
+    if schema is None:
+        return NO_LAYOUT
+    described = schema
+    if isinstance(schema, str | Path):
+        described = read_schema(schema)
+    if not isinstance(described, Schema):
+        raise OptionError(
+            f"{said('schema', schema)}: it describes linked tables, and one table is "
+            "split; give the schema of that table."
+        )
+    return TextLayout.of(described)
 
 
 def _make_keyed_choice(probability: float) -> Callable[[bytes], bool]:
@@ -155,46 +180,63 @@ def _split_parquet(
 
 
 def _split_csv(
-    path: Path,
+    text_file: CsvFile,
     train_file: Path,
     test_file: Path,
     unit_column: str | None,
     is_test: Callable[[bytes], bool],
 ) -> None:
-    """Divides a CSV file; each record is copied byte by byte.
+    """Divides a text file; each record is copied as it stands, in the same encoding.
+
+    Lines above the header, and the header, stand in both parts.
 
     Args:
-        path: The file.
+        text_file: The file.
         train_file: Where training records are written.
         test_file: Where test records are written.
         unit_column: The column that decides; None for the whole record.
         is_test: Says of the bytes that decide whether a record is a test record.
     """
-    names = [name for name, _ in CsvFile(path).columns()]
-    _check_unit_column(path, names, unit_column)
-    records = _read_csv_records(path)
-    header = next(records)
-    with train_file.open("wb") as train_stream, test_file.open("wb") as test_stream:
-        train_stream.write(header)
-        test_stream.write(header)
+    form = text_file.form
+    names = [name for name, _ in text_file.columns()]
+    _check_unit_column(text_file.path, names, unit_column)
+    records = _read_csv_records(text_file)
+    has_header = form.names_without_header(names) is None
+    top = text_file.read_skipped_lines() + (next(records) if has_header else b"")
+
+    def open_part(part: Path) -> TextIO:
+        # Bytes that are no UTF-8 come back as they were.
+        return part.open(
+            "w", encoding=form.encoding, errors="surrogateescape", newline=""
+        )
+
+    with open_part(train_file) as train_stream, open_part(test_file) as test_stream:
+        for stream in (train_stream, test_stream):
+            stream.write(_text(top))
         for number, record in enumerate(records, start=1):
             deciding_bytes = record.strip(b"\r\n")
             if unit_column is not None:
-                cells = next(csv.reader([record.decode("utf-8", "surrogateescape")]))
+                reader = csv.reader([_text(record)], delimiter=form.separator)
+                cells = next(reader)
                 if len(cells) != len(names):
                     raise DataError(
-                        f"{path.name}, record {number}: {len(cells)} cells, expected "
-                        f"{len(names)}."
+                        f"{text_file.name}, record {number}: {len(cells)} cells, "
+                        f"expected {len(names)}."
                     )
                 unit = cells[names.index(unit_column)].strip()
                 deciding_bytes = unit.encode("utf-8", "surrogateescape")
             stream = test_stream if is_test(deciding_bytes) else train_stream
-            stream.write(record)
+            stream.write(_text(record))
 
 
-def _read_csv_records(path: Path) -> Iterator[bytes]:
-    """Yields the records of a CSV file as they stand, with their line ends."""
-    for _, piece in CsvFile(path).read_pieces():
+def _text(content: bytes) -> str:
+    """Decodes UTF-8; bytes that are none are kept, and written again as they were."""
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _read_csv_records(text_file: CsvFile) -> Iterator[bytes]:
+    """Yields the records of a text file as UTF-8, with their line ends."""
+    for _, piece in text_file.read_pieces():
         record = b""
         for line in piece.splitlines(keepends=True):
             record += line

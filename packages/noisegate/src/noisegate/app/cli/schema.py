@@ -473,6 +473,10 @@ def split_command(
             "together."
         ),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        Option(help="Schema whose [file] says how a text file is written."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Set test records aside, into NAME-train and NAME-test: fit to the first, compare the copy with the second.
@@ -484,7 +488,9 @@ def split_command(
     """
     from noisegate.sources.split import split_records
 
-    train_path, test_path = split_records(data, test, unit_column=unit_column)
+    train_path, test_path = split_records(
+        data, test, unit_column=unit_column, schema=schema
+    )
     if as_json:
         print_json({"train": str(train_path), "test": str(test_path)})
         return

@@ -468,7 +468,7 @@ class Guide:
             f"The discovery spends {epsilon} of epsilon = "
             f"{_number_text(answers.epsilon)} for good. Go on"
         )
-        self._register_dataset()
+        self._register_dataset(schema=None)
         self.run(*discover, "--dataset", answers.dataset, *self._ledger_option)
         self._confirm(
             "Correct it by public knowledge alone. Is it as it should be", _SCHEMA
@@ -533,7 +533,7 @@ class Guide:
         """What a discovery of bounds has left of ε."""
         return _number_text(self._answers.epsilon - self._epsilon_of_bounds)
 
-    def _register_dataset(self) -> None:
+    def _register_dataset(self, schema: str | None) -> None:
         """Registers the data set, if it is not, after test records are set aside.
 
         Test records are set aside first, so that nothing has looked at them. After
@@ -544,6 +544,8 @@ class Guide:
         answers = self._answers
         if isinstance(answers.test, float):
             split = ["split", answers.data, "--test", _number_text(answers.test)]
+            if schema is not None:
+                split += ["--schema", schema]
             if answers.unit_column is not None:
                 split += ["--unit-column", answers.unit_column]
             self.run(*split)
@@ -565,7 +567,7 @@ class Guide:
             schema: The schema file.
         """
         self._read_first_records(schema)
-        self._register_dataset()
+        self._register_dataset(schema)
         answers = self._answers
         fit = ["fit", answers.data, "--schema", schema]
         fit += ["--epsilon", self._epsilon_of_fit, "--dataset", answers.dataset]

@@ -203,6 +203,11 @@ class CsvFile:
                 _skip_lines(stream, self.form.skip)
             yield stream
 
+    def read_skipped_lines(self) -> bytes:
+        """Returns the lines above the header that the form skips, as UTF-8."""
+        with self._open() as stream:
+            return _skip_lines(stream, self.form.skip)
+
     def form_hint(self) -> str:
         """Returns the lines by which a schema reads the file as it is.
 
@@ -516,10 +521,13 @@ class _LocatedRecord(NamedTuple):
     fields: list[str]
 
 
-def _skip_lines(stream: BinaryIO, line_count: int) -> None:
+def _skip_lines(stream: BinaryIO, line_count: int) -> bytes:
     """Moves a stream from its start behind some lines, or to its end if it has fewer.
 
     CR, LF and CR LF end a line each.
+
+    Returns:
+        The lines, with their ends.
     """
     content = b""
     end = 0
@@ -537,6 +545,7 @@ def _skip_lines(stream: BinaryIO, line_count: int) -> None:
         stream.unread(content[end:])
     else:
         stream.seek(end)
+    return content[:end]
 
 
 def _parse_records(
