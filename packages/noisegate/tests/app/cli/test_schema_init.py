@@ -138,3 +138,22 @@ def test_bad_requests_leave_nothing(desk, cli, arguments, says):
     ended = cli("schema", "init", *arguments, "-o", "columns.toml")
     assert (ended.code, says in " ".join(ended.err.split())) == (2, True), ended.err
     assert CANARY not in ended.err + ended.out and desk.listing() == before
+
+
+def test_names_of_a_file_in_another_form_are_listed_with_the_form(desk, cli):
+    private = desk.folder / "private.csv"
+    private.write_bytes("alter;größe\n41;1,78\n52;1,69\n".encode("cp1252"))
+    refused = cli("schema", "init", "--names-of", "private.csv", "-o", "columns.toml")
+    assert refused.code == 2
+    assert "--form FILE" in refused.err
+    lines = 'separator = ";"\nencoding = "cp1252"\ndecimal = ","'
+    assert lines in refused.err
+    (desk.folder / "form.toml").write_text(f"[file]\n{lines}\n")
+    listed = cli(
+        *("schema", "init", "--names-of", "private.csv"),
+        *("--form", "form.toml", "-o", "columns.toml"),
+    )
+    assert listed.code == 0, listed.err
+    text = (desk.folder / "columns.toml").read_text()
+    assert f"[file]\n{lines}" in text
+    assert '"größe" = { kind = "?" }' in text

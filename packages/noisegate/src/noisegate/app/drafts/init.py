@@ -29,7 +29,7 @@ from noisegate.app.cli.console import (
 )
 from noisegate.app.cli.options import ImageOptions, Json, expand_options
 from noisegate.atomic import new_file
-from noisegate.errors import OptionError
+from noisegate.errors import DataError, OptionError
 
 # What to do with a schema that was drafted from records.
 _ADVICE = (
@@ -84,6 +84,13 @@ def init(
             "in kinds. No record is copied."
         ),
     ] = None,
+    form: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --names-of: a TOML file whose [file] says how the text file is "
+            "written, if not with commas in UTF-8."
+        ),
+    ] = None,
     images: Annotated[
         bool,
         typer.Option(
@@ -125,12 +132,18 @@ def init(
             "it out."
         )
 
+    if form is not None and names_of is None:
+        raise OptionError(
+            f"--form {form} says how the file of --names-of is written; give one, or "
+            "leave it out."
+        )
+
     if images:
         json_fields = _init_from_options(options, out)
     elif dictionary is not None:
         json_fields = _init_from_dictionary(dictionary, table, options.label, out)
     elif names_of is not None:
-        json_fields = _init_from_names(names_of, options.label, out)
+        json_fields = _init_from_names(names_of, form, options.label, out)
     elif public and len(public) > 1:
         json_fields = _init_from_linked_files(public, options.label, out)
     elif public:
@@ -335,22 +348,33 @@ def _init_from_dictionary(
     }
 
 
-def _init_from_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
+def _init_from_names(
+    file: Path, form: Path | None, label: str | None, out: Path
+) -> dict[str, Any]:
     """Lists the columns of a private file, for its owner to fill in their kinds.
 
     Args:
         file: The private file, of which nothing else is copied.
+        form: A file whose `[file]` says how it is written; None for plain CSV.
         label: Name of the column to be predicted, or None.
         out: The schema file to write.
 
     Returns:
         The fields of `--json`.
     """
-    from noisegate.gate.discovery.partial import KINDS
+    from noisegate.gate.discovery.partial import KINDS, read_file_form
     from noisegate.gate.discovery.raw import columns_file
     from noisegate.schema.layout import list_names
 
-    text, names = columns_file(file, label=label)
+    try:
+        text, names = columns_file(file, label=label, form=read_file_form(form).form)
+    except DataError as error:
+        if form is not None or "[file]" not in str(error):
+            raise
+        raise DataError(
+            f"{error}\nPut these lines into a file of their own, and give it with "
+            "--form FILE."
+        ) from None
     _write(out, text)
     say(
         f"Wrote {out}: the names of {len(names)} columns, which are taken as public: "

@@ -36,7 +36,7 @@ from noisegate.schema import Column
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.columns import Problem, unfit_type
 from noisegate.schema.encode import read_cells, strip_cells
-from noisegate.schema.file_form import number_columns
+from noisegate.schema.file_form import PLAIN_CSV, FileForm, number_columns
 from noisegate.schema.files import write_toml
 from noisegate.schema.parsing import describe_type, is_text, parse_integers
 from noisegate.sources.headers import (
@@ -360,13 +360,14 @@ class RawTable:
 
 
 def columns_file(
-    path: str | Path, *, label: str | None = None
+    path: str | Path, *, label: str | None = None, form: FileForm = PLAIN_CSV
 ) -> tuple[str, tuple[str, ...]]:
     """Drafts a file of public facts, with a kind to be filled in for each column.
 
     Args:
         path: The private data. The first line of a text file must hold names.
         label: Name of the label, if there is one.
+        form: How the text file is written.
 
     Returns:
         The text of the file, TOML, and the names of the columns.
@@ -375,7 +376,7 @@ def columns_file(
         DataError: if the first line looks like a record; nothing of it is shown.
         SchemaError: if the label is not one of the columns.
     """
-    table = RawTable(path)
+    table = RawTable(path, layout=TextLayout(form=form))
     names = table.names
     has_value_as_name = any(VALUE_PATTERN.fullmatch(name) for name in names)
     if not table.is_typed and (has_value_as_name or table.has_record_as_header()):
@@ -404,7 +405,10 @@ def columns_file(
     )
     label_line = "" if label is None else write_toml({"label": label}) + "\n"
     columns = write_toml({name: {"kind": OPEN_KIND} for name in names})
-    return f"{head_comment}{label_line}[columns]\n{columns}", names
+    file_form = form.form()
+    file_table = write_toml({"file": file_form}) + "\n" if file_form else ""
+    text = f"{head_comment}{label_line}{file_table}[columns]\n{columns}"
+    return text, names
 
 
 def _read_column(
