@@ -84,6 +84,11 @@ def date(day):
             Continuous(name="a", lower=0.0, upper=1.0),
             Continuous(name="b", lower=0.0, upper=2.0),
         ],
+        [Continuous(name="a", lower=0.0, upper=9.5), integer("b", 20, step=5)],
+        [
+            Continuous(name="a", lower=0.0, upper=9.5),
+            Decimal(name="b", lower=0, upper=20, step=0.1),
+        ],
         [integer("a", missing=True), integer("b", 200, missing=True)],
         [integer("a", atoms=[999], missing=True), integer("b", 200, missing=True)],
         [integer("a"), integer("b", 200, atoms=[-1, 999])],
@@ -103,6 +108,26 @@ def test_the_upper_column_is_never_below_the_lower_one(columns, sign):
     ]
     assert pairs
     assert all(b > a if sign == ">" else b >= a for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    "upper_column",
+    [
+        integer("b", 200, step=5),
+        integer("b", 200, limits=["<5", "200+"]),
+        Decimal(name="b", lower=0, upper=200, step=0.1, atoms=[999]),
+    ],
+    ids=["steps", "limits", "atoms"],
+)
+@pytest.mark.parametrize(
+    "lower_column", [integer("a"), Continuous(name="a", lower=0.0, upper=99.5)]
+)
+def test_records_of_computed_columns_can_be_read_again(upper_column, lower_column):
+    schema = schema_of([lower_column, upper_column], "b >= a")
+    drawn = decode(made_up(schema.layout, rows=300), schema)
+    again = decode(encode_table(drawn.to_pydict(), schema), schema)
+    assert again.schema == drawn.schema
+    assert again["b"].to_pylist() == drawn["b"].to_pylist()
 
 
 def wider(column):

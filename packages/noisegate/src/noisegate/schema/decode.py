@@ -96,8 +96,7 @@ def _computed_arrays(encoded: Rows, schema: Schema) -> dict[str, pa.Array]:
         own = values[name]
         if column.numeric:
             numbers = within_bounds(column, own.numbers)
-            cells = column.to_arrow(numbers, own.is_missing)
-            arrays[name] = column.format_cells(cells)
+            arrays[name] = column.decoded_cells(numbers, own.is_missing)
         else:
             codes = np.where(own.is_missing, len(column.levels), own.numbers)
             arrays[name] = _decode_levels(column, codes.astype(np.int32))

@@ -115,13 +115,31 @@ class RealDifference(Difference):
         return np.asarray(upper_numbers - lower_numbers.astype(np.float64))
 
     def added(self, lower_numbers: Numbers, differences: Numbers) -> Numbers:
-        """Adds numbers; a strict sum is at least the next float64."""
+        """Adds numbers; a strict sum is at least the next float64.
+
+        A sum is moved to the nearest value of an upper column of steps, and from there
+        one step up if that is below the lower column's.
+        """
         base = lower_numbers.astype(np.float64)
-        total = base + np.maximum(differences, 0.0)
-        if self.is_strict:
-            total = np.maximum(total, np.nextafter(base, np.inf))
+        least = np.nextafter(base, np.inf) if self.is_strict else base
+        total = np.maximum(base + differences, least)
+        if self.upper.stepped:
+            nearest = _nearest_values(self.upper, total)
+            one_step = self.upper.spacing / self.upper.units_per_number
+            stepped_up = _nearest_values(self.upper, nearest + one_step)
+            return np.where(nearest < least, stepped_up, nearest)
         lower_bound, upper_bound = bounds_of(self.upper)
         return np.clip(total, lower_bound, upper_bound)
+
+
+def _nearest_values(column: Any, numbers: Numbers) -> Numbers:
+    """Returns the nearest values of a column of steps, within its bounds."""
+    first, last = column.unit_bounds
+    steps = np.rint((numbers * column.units_per_number - first) / column.spacing)
+    units = np.clip(first + steps * column.spacing, first, last)
+    if column.fractional:
+        return np.asarray(units / float(column.units_per_number))
+    return np.asarray(units.astype(np.int64))
 
 
 @dataclass(frozen=True)
