@@ -43,7 +43,8 @@ class EvaluateOptions:
     synthetic: Annotated[
         Path,
         Option(
-            help="Synthetic records, CSV or Parquet; images; or a folder of linked tables."
+            help="Synthetic records: CSV, Parquet or another table; images; or a folder "
+            "of linked tables."
         ),
     ]
     test: Annotated[Path, Option(help="Real records that the fit did not use.")]

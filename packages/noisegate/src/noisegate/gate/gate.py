@@ -76,7 +76,8 @@ class Gate(SingleUse):
     """Private records behind a privacy budget: answers one plan, with noise, once.
 
     Args:
-        data: Path of a CSV or Parquet file or of a folder of them; or a table: of
+        data: Path of a CSV or Parquet file, of another file of records (see
+            `docs/schema.md`) or of a folder of them; or a table: of
             pandas, Polars (lazy ones stream) or PyArrow, a dict of columns, a NumPy
             array (structured, or with the columns of the schema in order), or a
             Hugging Face data set. With a schema of images, also the path of images or

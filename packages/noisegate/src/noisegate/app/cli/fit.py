@@ -73,7 +73,8 @@ def fit_command(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Private records: a CSV or Parquet file, or a folder of them. Private "
+            help="Private records: CSV, Parquet, JSON lines, Arrow, a workbook, a file of "
+            "SPSS, Stata or SAS, a folder of these, or duckdb:///FILE. Private "
             "images: a folder of class folders or with labels.csv, Parquet with an "
             "image column, an .npz file, or MNIST's idx files on disk. Linked tables: "
             "a file or a folder for each, called like it, or one folder that holds "

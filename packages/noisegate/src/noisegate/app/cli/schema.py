@@ -118,7 +118,7 @@ class DiscoverOptions:
 def discover(
     data: Annotated[
         Path,
-        Argument(help="Private records: CSV or Parquet file, or a folder of them."),
+        Argument(help="Private records: CSV, Parquet or another table, or a folder."),
     ],
     epsilon: Epsilon,
     out: Annotated[

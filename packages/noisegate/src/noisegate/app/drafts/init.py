@@ -58,8 +58,8 @@ def init(
     public: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="CSV or Parquet file that is PUBLIC: its bounds and levels are "
-            "copied. Several are linked tables, one file each, called like them."
+            help="Table that is PUBLIC (CSV, Parquet, a workbook, ...): its bounds and "
+            "levels are copied. Several are linked tables, one file each, called like them."
         ),
     ] = None,
     dictionary: Annotated[
@@ -80,8 +80,8 @@ def init(
     names_of: Annotated[
         Path | None,
         typer.Option(
-            help="Private CSV or Parquet file: its columns are listed, for you to fill "
-            "in kinds. No record is copied."
+            help="Private table (CSV, Parquet, a workbook, ...): its columns are listed, "
+            "for you to fill in kinds. No record is copied."
         ),
     ] = None,
     form: Annotated[
@@ -150,8 +150,8 @@ def init(
         json_fields = _init_from_file(public[0], options.label, out)
     else:
         raise OptionError(
-            "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and "
-            "levels are copied. For a data dictionary there is --dictionary, for "
+            "PUBLIC is missing: a table that is public, such as a CSV file, whose "
+            "bounds and levels are copied. For a data dictionary there is --dictionary, for "
             "images --images, and for names alone --names-of."
         )
     if as_json:

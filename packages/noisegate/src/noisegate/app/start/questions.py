@@ -39,7 +39,7 @@ class StartOptions:
         ),
     ] = None
     data: Annotated[
-        str | None, typer.Option(help="Private records: CSV or Parquet.")
+        str | None, typer.Option(help="Private records: CSV, Parquet or another table.")
     ] = None
     schema: Annotated[str | None, typer.Option(help="Existing schema file.")] = None
     public: Annotated[
