@@ -30,7 +30,7 @@ from noisegate.schema import (
     decode,
 )
 from noisegate.sources.sources import open_source
-from noisegate.sources.split import split_records
+from noisegate.sources.split import part_paths, split_records
 from noisegate.sources.tables import statistics_file
 from noisegate.sources.tables.cells import number_texts, value_text
 from noisegate.sources.tables.tables import find_files
@@ -396,9 +396,39 @@ def test_a_folder_of_one_kind_is_one_table(tmp_path):
         read(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a.csv.gz", "a.sav"])
-def test_what_is_no_plain_file_is_not_split(name, tmp_path):
-    FILES[name](tmp_path / name)
-    with pytest.raises(DataError, match="expected one CSV or Parquet file"):
-        split_records(tmp_path / name, 0.5)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+@pytest.mark.parametrize("unit_column", [None, "age"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_any_kind_is_split(name, unit_column, tmp_path):
+    path = tmp_path / name
+    FILES[name](path)
+    parts = split_records(path, 0.3, schema=SCHEMA, unit_column=unit_column)
+    assert part_paths(path, SCHEMA) == parts
+    assert {part.suffix for part in parts} == {".parquet"}
+    train, test = (read(part) for part in parts)
+    assert sorted(map(repr, train + test)) == sorted(map(repr, read(path)))
+    assert 30 < len(test) < 300
+    if unit_column is not None:
+        assert not {row["age"] for row in train} & {row["age"] for row in test}
+
+
+def test_packed_text_in_another_form_is_split(tmp_path):
+    form = FileForm(separator=";", encoding="cp1252", decimal=",")
+    schema = replace(SCHEMA, file=form)
+    path = tmp_path / "a.csv.gz"
+    text = csv_text(";").replace(".25;", ",25;")
+    path.write_bytes(gzip.compress(text.encode("cp1252")))
+    train, test = (
+        read(part, schema) for part in split_records(path, 0.3, schema=schema)
+    )
+    assert sorted(map(repr, train + test)) == sorted(map(repr, read(path, schema)))
+
+
+def test_a_workbook_with_two_columns_of_one_name_is_not_split(tmp_path):
+    path = tmp_path / "a.xlsx"
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["age", "age"])
+    workbook.active.append([1, 2])
+    workbook.save(path)
+    with pytest.raises(DataError, match="two columns have the same name"):
+        split_records(path, 0.3)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.xlsx"]

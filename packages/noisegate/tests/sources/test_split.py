@@ -78,7 +78,9 @@ def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
         split_records(path, 0.2, unit_column="age")
     with pytest.raises(OptionError, match="a share of the records between 0 and 1"):
         split_records(path, 20)
-    with pytest.raises(DataError, match="expected one CSV or Parquet file"):
+    with pytest.raises(
+        DataError, match="expected one file; split the files of a folder"
+    ):
         split_records(tmp_path, 0.2)
     assert [made.name for made in tmp_path.iterdir()] == ["people.csv"]
 

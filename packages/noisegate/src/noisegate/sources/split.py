@@ -9,9 +9,9 @@ import csv
 import hashlib
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,9 @@ from noisegate.errors import DataError, OptionError, choices, said
 from noisegate.schema.schema import Schema, read_schema
 from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
 from noisegate.sources.tables.parts import ParquetFile
-from noisegate.sources.tables.tables import find_files
+from noisegate.sources.tables.tables import Origin, find_files
+
+_ROWS_OF_BATCH = 1 << 15
 
 
 def split_records(
@@ -36,13 +38,16 @@ def split_records(
 
     Equal records go to the same file. Nothing is written if anything fails.
 
+    Parts of a CSV file are CSV, copied as it stands. Those of any other file, such as a
+    workbook, are Parquet: a schema reads their cells as it reads the file's.
+
     Args:
-        path: A CSV or Parquet file.
+        path: A file of records: CSV, Parquet or another kind that `fit` reads.
         test: The probability of a record, or unit, to go to the test file.
         unit_column: Records with the same value there go to the same file; None to
             decide for each record.
-        schema: A schema, or its file, whose `[file]` says how a text file is written;
-            None for commas and UTF-8.
+        schema: A schema, or its file: its `[file]` says how a text file is written, and
+            which sheet of a workbook is meant. None for commas and UTF-8.
 
     Returns:
         The paths of the two files.
@@ -71,21 +76,10 @@ def split_records(
         )
     if not path.is_file():
         raise DataError(
-            f"{str(path)!r}: expected one CSV or Parquet file; split its parts one by "
-            "one."
+            f"{str(path)!r}: expected one file; split the files of a folder one by one."
         )
-    layout = _layout_of(schema)
-    [origin] = find_files(path, layout)
-    is_plain = isinstance(origin, ParquetFile) or (
-        isinstance(origin, CsvFile) and not origin.packing
-    )
-    if not is_plain:
-        raise DataError(
-            f"{path.name}: expected one CSV or Parquet file; unpack it, or save it as "
-            "one of these."
-        )
-    train_path = path.with_name(f"{path.stem}-train{path.suffix}")
-    test_path = path.with_name(f"{path.stem}-test{path.suffix}")
+    [origin] = find_files(path, _layout_of(schema))
+    train_path, test_path = _part_paths_of(path, origin)
     existing = [str(part) for part in (train_path, test_path) if part.exists()]
     if existing:
         raise OptionError(
@@ -99,12 +93,45 @@ def split_records(
         for file in (train_file, test_file):
             # Nobody may read a part who may not read the whole.
             file.chmod(path.stat().st_mode | stat.S_IWUSR)
-        if path.suffix.lower() in (".parquet", ".pq"):
-            _split_parquet(path, train_file, test_file, unit_column, is_test)
+        parts = (train_file, test_file)
+        if isinstance(origin, ParquetFile):
+            _split_parquet(path, *parts, unit_column, is_test)
+        elif _is_plain_text(origin):
+            _split_csv(origin, *parts, unit_column, is_test)
         else:
-            text_file = CsvFile(path, layout=layout)
-            _split_csv(text_file, train_file, test_file, unit_column, is_test)
+            _split_other(origin, *parts, unit_column, is_test)
     return train_path, test_path
+
+
+def part_paths(
+    path: str | Path, schema: Schema | str | Path | None = None
+) -> tuple[Path, Path]:
+    """Returns the two files that `split_records` writes.
+
+    Args:
+        path: The file that is split.
+        schema: What says how it is written, as for `split_records`.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    [origin] = find_files(Path(path), _layout_of(schema))
+    return _part_paths_of(Path(path), origin)
+
+
+def _part_paths_of(path: Path, origin: Origin) -> tuple[Path, Path]:
+    """Returns the two parts of a file: of its own kind, or Parquet."""
+    keeps_its_kind = _is_plain_text(origin) or isinstance(origin, ParquetFile)
+    suffix = path.suffix if keeps_its_kind else ".parquet"
+    return (
+        path.with_name(f"{path.stem}-train{suffix}"),
+        path.with_name(f"{path.stem}-test{suffix}"),
+    )
+
+
+def _is_plain_text(origin: Origin) -> TypeGuard[CsvFile]:
+    """Returns whether a file is text with records on lines, and not packed."""
+    return isinstance(origin, CsvFile) and not origin.packing
 
 
 def _layout_of(schema: Schema | str | Path | None) -> TextLayout:
@@ -161,13 +188,73 @@ def _split_parquet(
         raise DataError(
             f"{path.name} is not a readable Parquet file; write it anew."
         ) from None
-    schema = file.schema_arrow
-    _check_unit_column(path, schema.names, unit_column)
+    _check_unit_column(path, file.schema_arrow.names, unit_column)
+    _write_parquet_parts(
+        file.iter_batches(),
+        file.schema_arrow,
+        train_file,
+        test_file,
+        unit_column,
+        is_test,
+    )
+
+
+def _split_other(
+    origin: Origin,
+    train_file: Path,
+    test_file: Path,
+    unit_column: str | None,
+    is_test: Callable[[bytes], bool],
+) -> None:
+    """Divides a file of another kind into two of Parquet, its cells as they are read.
+
+    Args:
+        origin: The file.
+        train_file: Where training records are written.
+        test_file: Where test records are written.
+        unit_column: The column that decides; None for the whole record.
+        is_test: Says of the bytes that decide whether a record is a test record.
+
+    Raises:
+        DataError: if two columns have one name, so that a record is ambiguous.
+    """
+    schema = pa.schema(origin.columns())
+    names = schema.names
+    _check_unit_column(Path(origin.name), names, unit_column)
+    if len(set(names)) < len(names):
+        raise DataError(
+            f"{origin.name}: two columns have the same name; rename one of them."
+        )
+    batches = (
+        pa.RecordBatch.from_pydict(dict(columns), schema=schema)
+        for columns in origin.batches(names, _ROWS_OF_BATCH)
+    )
+    _write_parquet_parts(batches, schema, train_file, test_file, unit_column, is_test)
+
+
+def _write_parquet_parts(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    train_file: Path,
+    test_file: Path,
+    unit_column: str | None,
+    is_test: Callable[[bytes], bool],
+) -> None:
+    """Writes each record of some batches to one of two Parquet files.
+
+    Args:
+        batches: The records.
+        schema: Names and types of their columns.
+        train_file: Where training records are written.
+        test_file: Where test records are written.
+        unit_column: The column that decides; None for the whole record.
+        is_test: Says of the bytes that decide whether a record is a test record.
+    """
     with (
         pq.ParquetWriter(train_file, schema) as train_writer,
         pq.ParquetWriter(test_file, schema) as test_writer,
     ):
-        for batch in file.iter_batches():
+        for batch in batches:
             deciding_columns = batch
             if unit_column is not None:
                 deciding_columns = batch.select([unit_column])

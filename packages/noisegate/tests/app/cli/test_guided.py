@@ -5,6 +5,7 @@ import shlex
 import signal
 import threading
 
+import openpyxl
 import pytest
 from tests.shared.patience import PATIENCE
 
@@ -209,3 +210,16 @@ def test_nothing_is_registered_where_the_records_do_not_fit_the_schema(desk, cli
     assert "ledger register" not in ended.err
     assert "split" not in ended.err
     assert not (desk.folder / "data-train.csv").exists()
+
+
+def test_a_workbook_is_split_and_fitted(desk, cli):
+    workbook = openpyxl.Workbook()
+    for line in (desk.folder / "data.csv").read_text().splitlines():
+        workbook.active.append(line.split(","))
+    workbook.save(desk.folder / "data.xlsx")
+    answers = ANSWERS.replace("data.csv", "data.xlsx").replace('"none"', "0.2")
+    (desk.folder / "answers.toml").write_text(answers)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 0, ended.err
+    assert "noisegate fit data-train.parquet" in said(ended.err)
+    assert "--test data-test.parquet" in said(ended.err)

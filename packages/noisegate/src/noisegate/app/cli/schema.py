@@ -464,7 +464,7 @@ def _show_columns(title: str, schema: Schema) -> None:
 
 
 def split_command(
-    data: Annotated[Path, Argument(help="Private records: one CSV or Parquet file.")],
+    data: Annotated[Path, Argument(help="Private records: one file.")],
     test: Annotated[float, Option(help="Share of the records to set aside.")] = 0.2,
     unit_column: Annotated[
         str | None,
@@ -475,13 +475,17 @@ def split_command(
     ] = None,
     schema: Annotated[
         Path | None,
-        Option(help="Schema whose [file] says how a text file is written."),
+        Option(
+            help="Schema whose [file] says how a text file is written, or which sheet of "
+            "a workbook is meant."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Set test records aside, into NAME-train and NAME-test: fit to the first, compare the copy with the second.
 
-    Both files are as private as the original. The split is random; no other record
+    Both files are as private as the original. They are CSV or Parquet as it is, and
+    Parquet for any other kind, such as a workbook. The split is random; no other record
     influences where a record goes.
 
     Example: `noisegate split patients.csv --test 0.2`

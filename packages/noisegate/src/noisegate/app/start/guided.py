@@ -541,6 +541,8 @@ class Guide:
         nothing, since the answers say what is done: `_discover` calls it before `fit`
         does. What is written stays if a later step fails.
         """
+        from noisegate.sources.split import part_paths
+
         answers = self._answers
         if isinstance(answers.test, float):
             split = ["split", answers.data, "--test", _number_text(answers.test)]
@@ -549,9 +551,9 @@ class Guide:
             if answers.unit_column is not None:
                 split += ["--unit-column", answers.unit_column]
             self.run(*split)
-            path = Path(answers.data)
-            answers.data = str(path.with_stem(f"{path.stem}-train"))
-            answers.test = str(path.with_stem(f"{path.stem}-test"))
+            train_path, test_path = part_paths(answers.data, schema)
+            answers.data = str(train_path)
+            answers.test = str(test_path)
         if answers.cap is not None:
             cap = _number_text(answers.cap)
             register = ["ledger", "register", answers.dataset, "--epsilon", cap]
