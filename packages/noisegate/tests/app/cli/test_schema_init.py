@@ -1,13 +1,15 @@
 """`noisegate schema init` from a data dictionary, and from names alone."""
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisegate import draft_schema
 from noisegate.gate.discovery.partial import read_partial
-from noisegate.schema import Integer, Schema
+from noisegate.schema import FileForm, Integer, Schema
 
-from .conftest import CANARY, rows
+from .conftest import CANARY, rows, said
 
 CODEBOOK = """\
 name,type,min,max,values
@@ -157,3 +159,40 @@ def test_names_of_a_file_in_another_form_are_listed_with_the_form(desk, cli):
     text = (desk.folder / "columns.toml").read_text()
     assert f"[file]\n{lines}" in text
     assert '"größe" = { kind = "?" }' in text
+
+
+def test_a_public_workbook_of_several_sheets_is_drafted_by_its_form(desk, cli):
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["what this is"])
+    records = workbook.create_sheet("Records")
+    for row in (
+        ["A title"],
+        ["age", "job"],
+        *([20 + n, "ab"[n % 2]] for n in range(9)),
+    ):
+        records.append(row)
+    workbook.save(desk.folder / "public.xlsx")
+    refused = cli("schema", "init", "public.xlsx", "-o", "drafted.toml")
+    assert refused.code == 2
+    assert "under [file]" in said(refused.err)
+    assert "--form FILE" in said(refused.err)
+    (desk.folder / "form.toml").write_text('[file]\nsheet = "Records"\nskip = 1\n')
+    drafted = cli(
+        *("schema", "init", "public.xlsx"),
+        *("--form", "form.toml", "-o", "drafted.toml"),
+    )
+    assert drafted.code == 0, drafted.err
+    schema = Schema.loads((desk.folder / "drafted.toml").read_text())
+    assert schema.names == ("age", "job")
+    assert schema.file.sheet == "Records"
+    form = FileForm(sheet="Records", skip=1)
+    assert draft_schema("public.xlsx", form=form).names == ("age", "job")
+
+
+def test_a_form_is_of_one_file(desk, cli):
+    ended = cli(
+        *("schema", "init", "--dictionary", "data.csv"),
+        *("--form", "form.toml", "-o", "drafted.toml"),
+    )
+    assert ended.code == 2
+    assert "--form form.toml says how one file of records is written" in said(ended.err)

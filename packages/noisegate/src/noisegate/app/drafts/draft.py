@@ -158,7 +158,9 @@ class PublicTable:
     form: FileForm = PLAIN_CSV
 
 
-def draft_schema(public: Any, label: str | None = None) -> Schema:
+def draft_schema(
+    public: Any, label: str | None = None, *, form: FileForm | None = None
+) -> Schema:
     """Drafts a schema from *public* records, as `noisegate schema init` does.
 
     Its bounds and levels come straight from the records, so never use it on private
@@ -168,6 +170,8 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
         public: A table of any kind that `noisegate.fit` takes, or the path of a file
             that is public.
         label: Name of the column to be predicted from the others, or None.
+        form: How a text file is written, or which sheet of a workbook is meant; None to
+            find it out.
 
     Returns:
         The schema, with its reasons; identifiers, free text and other columns that no
@@ -191,7 +195,7 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
           age  integer, 10 to 70
           job  categorical, 2 levels
     """
-    drafted = draft(public, label=label)
+    drafted = draft(public, label=label, form=form)
     for warning in (drafted.schema.omissions, *drafted.record_remarks):
         if warning is not None:
             warnings.warn(warning, UserWarning, stacklevel=2)
@@ -202,6 +206,7 @@ def draft(
     public: Any,
     label: str | None = None,
     *,
+    form: FileForm | None = None,
     keys: Collection[str] = (),
     with_relations: bool = True,
 ) -> Draft:
@@ -216,6 +221,7 @@ def draft(
     Args:
         public: A path, or a table in memory.
         label: Name of the column to be predicted from the others, or None.
+        form: How a text file is written; None to find it out.
         keys: Columns that link tables, and are not drafted.
         with_relations: Whether relations are drafted; linked tables have none.
 
@@ -224,7 +230,7 @@ def draft(
         SchemaError: if no column can be used, or `label` is no column, or none that can
             be predicted.
     """
-    records = read_public(public)
+    records = read_public(public, form)
     table = records.table
     if not table.num_rows and table.column_names:
         raise DataError(f"{records.name}: there are no records to draft a schema from")
@@ -264,26 +270,28 @@ def draft(
     )
 
 
-def read_public(public: Any) -> PublicTable:
+def read_public(public: Any, form: FileForm | None = None) -> PublicTable:
     """Reads a public table, without the columns that Arrow cannot hold.
 
     Args:
         public: A path, or a table in memory; only such a one can have columns that
             Arrow cannot hold.
+        form: How a text file is written; None to find it out.
 
     Raises:
         DataError: if the records cannot be read, or the header cannot be right.
     """
     name = Path(public).name if isinstance(public, str | Path) else "the table"
     try:
-        layout = TextLayout(form=find_public_form(public))
-        _, origins = open_origins(public, layout=layout)
+        if form is None:
+            form = find_public_form(public)
+        _, origins = open_origins(public, layout=TextLayout(form=form))
         for origin in origins:
             columns = [column for column, _ in origin.columns()]
             check_first_line(columns, origin.name)
             _check_repeated_values(columns, origin)
             check_unique_names(columns, origin.name)
-        table, form = read_public_table(public)
+        table = read_public_table(public, form)
         if not origins[0].has_types:
             _check_header(table, name)
         return PublicTable(name, table, {}, form)

@@ -12,7 +12,8 @@ Exactly one of them describes the records. Each way writes the file, tells peopl
 it holds, and returns the fields of `--json`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,8 +88,9 @@ def init(
     form: Annotated[
         Path | None,
         typer.Option(
-            help="With --names-of: a TOML file whose [file] says how the text file is "
-            "written, if not with commas in UTF-8."
+            help="A TOML file whose [file] says how the text file is written, or which "
+            "sheet of a workbook is meant. Needed with --names-of, unless it has "
+            "commas and is in UTF-8; of a public file it is mostly found out."
         ),
     ] = None,
     images: Annotated[
@@ -132,10 +134,11 @@ def init(
             "it out."
         )
 
-    if form is not None and names_of is None:
+    has_one_file = names_of is not None or (public is not None and len(public) == 1)
+    if form is not None and not has_one_file:
         raise OptionError(
-            f"--form {form} says how the file of --names-of is written; give one, or "
-            "leave it out."
+            f"--form {form} says how one file of records is written; give PUBLIC or "
+            "--names-of, or leave it out."
         )
 
     if images:
@@ -147,7 +150,7 @@ def init(
     elif public and len(public) > 1:
         json_fields = _init_from_linked_files(public, options.label, out)
     elif public:
-        json_fields = _init_from_file(public[0], options.label, out)
+        json_fields = _init_from_file(public[0], form, options.label, out)
     else:
         raise OptionError(
             "PUBLIC is missing: a table that is public, such as a CSV file, whose "
@@ -192,11 +195,14 @@ def _init_from_options(options: InitOptions, out: Path) -> dict[str, Any]:
     return {"columns": len(schema.columns), "constraints": [], "remarks": []}
 
 
-def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any]:
+def _init_from_file(
+    public: Path, form: Path | None, label: str | None, out: Path
+) -> dict[str, Any]:
     """Drafts a schema from one public file.
 
     Args:
         public: The file, or a folder of files that are read as one table.
+        form: A file whose `[file]` says how it is written; None to find it out.
         label: Name of the column to be predicted, or None.
         out: The schema file to write.
 
@@ -204,11 +210,13 @@ def _init_from_file(public: Path, label: str | None, out: Path) -> dict[str, Any
         The fields of `--json`.
     """
     from noisegate.app.drafts.draft import draft
+    from noisegate.gate.discovery.partial import read_file_form
 
+    stated_form = None if form is None else read_file_form(form).form
     with new_file(out) as path:
         announce_files(public)
-        with show_progress("Reading records", None):
-            drafted = draft(public, label=label)
+        with show_progress("Reading records", None), _form_as_cure(form):
+            drafted = draft(public, label=label, form=stated_form)
         path.write_bytes(drafted.toml().encode())
     _warn_about_copies(f"{public}", declared="that file")
 
@@ -348,6 +356,20 @@ def _init_from_dictionary(
     }
 
 
+@contextmanager
+def _form_as_cure(form: Path | None) -> Iterator[None]:
+    """Adds to an error about the form of a file how to state it, where none was."""
+    try:
+        yield
+    except DataError as error:
+        if form is not None or "[file]" not in str(error):
+            raise
+        raise DataError(
+            f"{error}\nPut these lines into a file of their own, and give it with "
+            "--form FILE."
+        ) from None
+
+
 def _init_from_names(
     file: Path, form: Path | None, label: str | None, out: Path
 ) -> dict[str, Any]:
@@ -366,15 +388,8 @@ def _init_from_names(
     from noisegate.gate.discovery.raw import columns_file
     from noisegate.schema.layout import list_names
 
-    try:
+    with _form_as_cure(form):
         text, names = columns_file(file, label=label, form=read_file_form(form).form)
-    except DataError as error:
-        if form is not None or "[file]" not in str(error):
-            raise
-        raise DataError(
-            f"{error}\nPut these lines into a file of their own, and give it with "
-            "--form FILE."
-        ) from None
     _write(out, text)
     say(
         f"Wrote {out}: the names of {len(names)} columns, which are taken as public: "

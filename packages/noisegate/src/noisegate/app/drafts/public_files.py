@@ -33,27 +33,27 @@ def find_public_form(public: Any) -> FileForm:
     return find_form(first_file.path, first_file.packing) or FileForm()
 
 
-def read_public_table(public: Any) -> tuple[pa.Table, FileForm]:
+def read_public_table(public: Any, form: FileForm) -> pa.Table:
     """Reads all records of public files, or of a table in memory.
 
     Args:
         public: A path, or a table in memory.
+        form: How its text files are written.
 
     Returns:
         The columns as they are, but for numbers that the file writes in its own way,
-        which become plain ones; and the form of the file.
+        which become plain ones.
 
     Raises:
         DataError: if the records cannot be read.
     """
-    form = find_public_form(public)
     table = read_table(public, layout=TextLayout(form=form))
     if not form.has_own_numbers:
-        return table, form
+        return table
     for index, name in enumerate(table.column_names):
         cells = _plain_numbers(table[name].combine_chunks(), form)
         table = table.set_column(index, name, cells)
-    return table, form
+    return table
 
 
 def _plain_numbers(cells: pa.Array, form: FileForm) -> pa.Array:
