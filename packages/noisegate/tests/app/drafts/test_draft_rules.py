@@ -99,6 +99,25 @@ def test_columns_of_mostly_one_value_are_not_equal():
     assert "equals" not in remarks
 
 
+@pytest.mark.parametrize("said_count", [0, 5])
+@pytest.mark.parametrize(
+    "words", [("no", "yes"), (0.0, 2.5), (False, True)], ids=["text", "number", "bool"]
+)
+def test_columns_that_hardly_ever_say_anything_else_are_not_called_equal(
+    words, said_count
+):
+    flags = np.repeat(words, [RECORD_COUNT - said_count, said_count])
+    rules, _ = drafted_rules(first=flags, second=flags)
+    assert rules == set()
+
+
+def test_levels_that_may_be_missing_are_called_equal():
+    towns = RANDOM.choice(["bonn", "köln"], RECORD_COUNT)
+    known = np.where(RANDOM.random(RECORD_COUNT) < 0.2, None, towns)
+    rules, _ = drafted_rules(first=known, second=known)
+    assert "second = first" in rules
+
+
 @pytest.mark.parametrize("level_count", [3, 4, 6])
 def test_a_number_that_one_level_decides_is_related_to_it(level_count):
     levels = np.array(["employed", *"abcdefgh"[: level_count - 1]])

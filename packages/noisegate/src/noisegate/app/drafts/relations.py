@@ -107,6 +107,23 @@ class _Sample:
             if not any(column.outer_atoms) and scale in (None, column.scale)
         ]
 
+    def level_indices(self, name: str, levels: Sequence[Any]) -> Floats:
+        """Returns where a column's levels stand among others, NaN where missing.
+
+        Args:
+            name: The column.
+            levels: Levels, with all of its own.
+
+        Returns:
+            Indices, (records,).
+        """
+        own = self.values[name]
+        column: Any = self.columns[name]
+        index_of_code = [levels.index(level) for level in column.levels]
+        # A missing value has the code behind the last level.
+        indices = np.array([*index_of_code, 0], dtype=np.float64)[own.numbers]
+        return np.where(own.is_missing, np.nan, indices)
+
     def level_names(self) -> list[str]:
         """Returns the columns of levels."""
         return [column.name for column in self.schema.layout.coded]
@@ -234,14 +251,33 @@ def _equal_columns(sample: _Sample) -> Iterator[tuple[Relation, str]]:
             )
     for first, second in combinations(sample.level_names(), 2):
         own, other = sample.columns[first], sample.columns[second]
-        if own.kind == other.kind and set(own.levels) <= set(other.levels):  # type: ignore[union-attr]
+        same_levels = set(own.levels) <= set(other.levels)  # type: ignore[union-attr]
+        if own.kind != other.kind or not same_levels:
+            continue
+        indices = sample.level_indices(first, other.levels)  # type: ignore[union-attr]
+        other_indices = sample.level_indices(second, other.levels)  # type: ignore[union-attr]
+        if _are_equal(indices, other_indices):
             yield Lookup(name=second, source=first), ""
 
 
 def _are_equal(first: Floats, second: Floats) -> bool:
-    """Returns whether two columns are equal in nearly all records."""
+    """Returns whether two columns are equal in nearly all records, and not by chance.
+
+    If they were independent, they would differ in at least `MIN_EXPECTED_EXCEPTIONS`
+    records. So two columns that both hardly ever say anything else than 0 are not
+    called equal.
+    """
     is_equal = (first == second) | (np.isnan(first) & np.isnan(second))
-    return bool(is_equal.mean() >= 1 - MAX_EXCEPTIONS)
+    if is_equal.mean() < 1 - MAX_EXCEPTIONS:
+        return False
+    _, indices = np.unique(np.concatenate([first, second]), return_inverse=True)
+    size = indices.max() + 1
+    own_fractions, other_fractions = (
+        np.bincount(part, minlength=size) / len(part) for part in np.split(indices, 2)
+    )
+    fraction_by_chance = own_fractions @ other_fractions
+    expected_exceptions = len(first) * (1 - fraction_by_chance)
+    return bool(expected_exceptions >= MIN_EXPECTED_EXCEPTIONS)
 
 
 def _differences_of_times(sample: _Sample) -> Iterator[tuple[Relation, str]]:
