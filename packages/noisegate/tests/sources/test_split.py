@@ -58,6 +58,25 @@ def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
     assert not set(train["id"].to_pylist()) & set(test["id"].to_pylist())
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_blanks_around_the_name_of_a_person_tear_no_one_apart(suffix, tmp_path):
+    path = tmp_path / f"people{suffix}"
+    names = [f"p{n % 40}{' ' * (n % 3)}" for n in range(400)]
+    if suffix == ".csv":
+        path.write_text("id,age\n" + "".join(f"{name},7\n" for name in names))
+    elif suffix == ".parquet":
+        pq.write_table(pa.table({"id": names, "age": [7] * 400}), path)
+    else:
+        path.write_text("".join(f'{{"id": "{name}", "age": 7}}\n' for name in names))
+    read = pa.csv.read_csv if suffix == ".csv" else pq.read_table
+    train, test = (
+        {name.strip() for name in read(part)["id"].to_pylist()}
+        for part in split_records(path, 0.5, unit_column="id")
+    )
+    assert len(train) + len(test) == 40
+    assert not train & test
+
+
 def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text('id,note\n1,"never closed\n')

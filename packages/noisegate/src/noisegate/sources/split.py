@@ -5,11 +5,14 @@ its unit, alone. The key is thrown away. So nothing of one file depends on the r
 of the other, and equal records are never torn apart.
 """
 
+from __future__ import annotations
+
 import csv
 import hashlib
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, TypeGuard
 
@@ -86,20 +89,24 @@ def split_records(
             f"{' and '.join(existing)}: split before; fit to the first part, or remove "
             "what is there."
         )
-    is_test = _make_keyed_choice(test)
     # Both are complete before the first gets its name, the test file. A process that
     # dies before the second leaves one file, which the next call refuses above.
     with new_file(train_path) as train_file, new_file(test_path) as test_file:
         for file in (train_file, test_file):
             # Nobody may read a part who may not read the whole.
             file.chmod(path.stat().st_mode | stat.S_IWUSR)
-        parts = (train_file, test_file)
+        division = _Division(
+            train_file=train_file,
+            test_file=test_file,
+            unit_column=unit_column,
+            is_test=_make_keyed_choice(test),
+        )
         if isinstance(origin, ParquetFile):
-            _split_parquet(path, *parts, unit_column, is_test)
+            _split_parquet(path, division)
         elif _is_plain_text(origin):
-            _split_csv(origin, *parts, unit_column, is_test)
+            _split_csv(origin, division)
         else:
-            _split_other(origin, *parts, unit_column, is_test)
+            _split_other(origin, division)
     return train_path, test_path
 
 
@@ -166,21 +173,29 @@ def _make_keyed_choice(probability: float) -> Callable[[bytes], bool]:
     return is_chosen
 
 
-def _split_parquet(
-    path: Path,
-    train_file: Path,
-    test_file: Path,
-    unit_column: str | None,
-    is_test: Callable[[bytes], bool],
-) -> None:
-    """Divides a Parquet file, batch by batch.
+@dataclass(frozen=True, kw_only=True)
+class _Division:
+    """How the records of a file are divided.
 
-    Args:
-        path: The file.
+    Attributes:
         train_file: Where training records are written.
         test_file: Where test records are written.
         unit_column: The column that decides; None for the whole record.
         is_test: Says of the bytes that decide whether a record is a test record.
+    """
+
+    train_file: Path
+    test_file: Path
+    unit_column: str | None
+    is_test: Callable[[bytes], bool]
+
+
+def _split_parquet(path: Path, division: _Division) -> None:
+    """Divides a Parquet file, batch by batch.
+
+    Args:
+        path: The file.
+        division: Where its records go.
     """
     try:
         file = pq.ParquetFile(path)
@@ -188,39 +203,26 @@ def _split_parquet(
         raise DataError(
             f"{path.name} is not a readable Parquet file; write it anew."
         ) from None
-    _check_unit_column(path, file.schema_arrow.names, unit_column)
-    _write_parquet_parts(
-        file.iter_batches(),
-        file.schema_arrow,
-        train_file,
-        test_file,
-        unit_column,
-        is_test,
-    )
+    _check_unit_column(path, file.schema_arrow.names, division.unit_column)
+    _write_parquet_parts(file.iter_batches(), file.schema_arrow, division)
 
 
 def _split_other(
     origin: Origin,
-    train_file: Path,
-    test_file: Path,
-    unit_column: str | None,
-    is_test: Callable[[bytes], bool],
+    division: _Division,
 ) -> None:
     """Divides a file of another kind into two of Parquet, its cells as they are read.
 
     Args:
         origin: The file.
-        train_file: Where training records are written.
-        test_file: Where test records are written.
-        unit_column: The column that decides; None for the whole record.
-        is_test: Says of the bytes that decide whether a record is a test record.
+        division: Where its records go.
 
     Raises:
         DataError: if two columns have one name, so that a record is ambiguous.
     """
     schema = pa.schema(origin.columns())
     names = schema.names
-    _check_unit_column(Path(origin.name), names, unit_column)
+    _check_unit_column(Path(origin.name), names, division.unit_column)
     if len(set(names)) < len(names):
         raise DataError(
             f"{origin.name}: two columns have the same name; rename one of them."
@@ -229,37 +231,35 @@ def _split_other(
         pa.RecordBatch.from_pydict(dict(columns), schema=schema)
         for columns in origin.batches(names, _ROWS_OF_BATCH)
     )
-    _write_parquet_parts(batches, schema, train_file, test_file, unit_column, is_test)
+    _write_parquet_parts(batches, schema, division)
 
 
 def _write_parquet_parts(
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
-    train_file: Path,
-    test_file: Path,
-    unit_column: str | None,
-    is_test: Callable[[bytes], bool],
+    division: _Division,
 ) -> None:
     """Writes each record of some batches to one of two Parquet files.
 
     Args:
         batches: The records.
         schema: Names and types of their columns.
-        train_file: Where training records are written.
-        test_file: Where test records are written.
-        unit_column: The column that decides; None for the whole record.
-        is_test: Says of the bytes that decide whether a record is a test record.
+        division: Where its records go.
     """
     with (
-        pq.ParquetWriter(train_file, schema) as train_writer,
-        pq.ParquetWriter(test_file, schema) as test_writer,
+        pq.ParquetWriter(division.train_file, schema) as train_writer,
+        pq.ParquetWriter(division.test_file, schema) as test_writer,
     ):
         for batch in batches:
-            deciding_columns = batch
-            if unit_column is not None:
-                deciding_columns = batch.select([unit_column])
+            if division.unit_column is None:
+                deciding_values = batch.to_pylist()
+            else:
+                deciding_values = [
+                    unit.strip() if isinstance(unit, str) else unit
+                    for unit in batch.column(division.unit_column).to_pylist()
+                ]
             is_test_row = pa.array(
-                [is_test(repr(row).encode()) for row in deciding_columns.to_pylist()],
+                [division.is_test(repr(value).encode()) for value in deciding_values],
                 pa.bool_(),
             )
             test_writer.write_batch(batch.filter(is_test_row))
@@ -268,10 +268,7 @@ def _write_parquet_parts(
 
 def _split_csv(
     text_file: CsvFile,
-    train_file: Path,
-    test_file: Path,
-    unit_column: str | None,
-    is_test: Callable[[bytes], bool],
+    division: _Division,
 ) -> None:
     """Divides a text file; each record is copied as it stands, in the same encoding.
 
@@ -279,14 +276,11 @@ def _split_csv(
 
     Args:
         text_file: The file.
-        train_file: Where training records are written.
-        test_file: Where test records are written.
-        unit_column: The column that decides; None for the whole record.
-        is_test: Says of the bytes that decide whether a record is a test record.
+        division: Where its records go.
     """
     form = text_file.form
     names = [name for name, _ in text_file.columns()]
-    _check_unit_column(text_file.path, names, unit_column)
+    _check_unit_column(text_file.path, names, division.unit_column)
     records = _read_csv_records(text_file)
     has_header = form.names_without_header(names) is None
     top = text_file.read_skipped_lines() + (next(records) if has_header else b"")
@@ -297,12 +291,15 @@ def _split_csv(
             "w", encoding=form.encoding, errors="surrogateescape", newline=""
         )
 
-    with open_part(train_file) as train_stream, open_part(test_file) as test_stream:
+    with (
+        open_part(division.train_file) as train_stream,
+        open_part(division.test_file) as test_stream,
+    ):
         for stream in (train_stream, test_stream):
             stream.write(_text(top))
         for number, record in enumerate(records, start=1):
             deciding_bytes = record.strip(b"\r\n")
-            if unit_column is not None:
+            if division.unit_column is not None:
                 reader = csv.reader([_text(record)], delimiter=form.separator)
                 cells = next(reader)
                 if len(cells) != len(names):
@@ -310,9 +307,9 @@ def _split_csv(
                         f"{text_file.name}, record {number}: {len(cells)} cells, "
                         f"expected {len(names)}."
                     )
-                unit = cells[names.index(unit_column)].strip()
+                unit = cells[names.index(division.unit_column)].strip()
                 deciding_bytes = unit.encode("utf-8", "surrogateescape")
-            stream = test_stream if is_test(deciding_bytes) else train_stream
+            stream = test_stream if division.is_test(deciding_bytes) else train_stream
             stream.write(_text(record))
 
 
