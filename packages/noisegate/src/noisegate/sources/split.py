@@ -5,8 +5,6 @@ its unit, alone. The key is thrown away. So nothing of one file depends on the r
 of the other, and equal records are never torn apart.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import secrets
