@@ -406,3 +406,103 @@ def test_children_that_found_no_parents_are_told_of():
     )
     fitted = Linked(**SETTINGS).fit(Gate(lost, schema=loose, epsilon=5.0))
     assert "are keys written alike in both tables?" in fitted.summary.notes["warning"]
+
+
+RELATED = """
+[tables.patients]
+key = "id"
+[tables.patients.columns.entered]
+kind = "integer"
+lower = 0
+upper = 400
+[tables.patients.columns.chronic]
+kind = "boolean"
+[tables.visits]
+parent = "patients"
+most = 6
+[tables.visits.columns.day]
+kind = "integer"
+lower = 0
+upper = 600
+[tables.visits.columns.left]
+kind = "integer"
+lower = 0
+upper = 700
+[tables.visits.columns.since]
+kind = "integer"
+lower = 0
+upper = 150
+[tables.visits.columns.pain]
+kind = "integer"
+lower = 0
+upper = 10
+missing = true
+[[tables.visits.relations]]
+rule = "left >= day"
+[[relations]]
+rule = "visits.day >= patients.entered"
+[[relations]]
+rule = "visits.since = visits.day - patients.entered"
+[[relations]]
+column = "visits.pain"
+exactly_if = { "patients.chronic" = true }
+"""
+
+
+@pytest.fixture(scope="module")
+def related_data():
+    random = np.random.default_rng(3)
+    entered = random.integers(0, 401, 2000)
+    chronic = random.uniform(size=2000) < 0.4
+    of = np.repeat(np.arange(2000), random.integers(0, 4, 2000))
+    since = np.minimum(random.geometric(0.1, len(of)) - 1, 150)
+    day = entered[of] + since
+    pain = np.where(chronic[of], random.integers(0, 11, len(of)), -1)
+    return {
+        "patients": pa.table(
+            {"id": np.arange(2000), "entered": entered, "chronic": chronic}
+        ),
+        "visits": pa.table(
+            {
+                "id": of,
+                "day": day,
+                "left": day + random.poisson(3, len(of)),
+                "since": since,
+                "pain": pa.array(pain, mask=~chronic[of]),
+            }
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def related(related_data):
+    schema = LinkedSchema.loads(RELATED)
+    gate = Gate(related_data, schema=schema, epsilon=10.0)
+    return Linked(**SETTINGS).fit(gate)
+
+
+def beside_parents(tables):
+    """Visits with the columns of their patients."""
+    return tables["visits"].to_pandas().merge(tables["patients"].to_pandas(), on="id")
+
+
+def test_relations_with_parents_hold_in_every_record(related):
+    visits = beside_parents(related.sample(3000, seed=1))
+    assert len(visits) > 2000
+    assert (visits.day >= visits.entered).all()
+    assert (visits.since == visits.day - visits.entered).all()
+    assert (visits.left >= visits.day).all()
+    assert (visits.pain.notna() == visits.chronic).all()
+
+
+def test_differences_to_parents_are_those_of_the_records(related, related_data):
+    real = beside_parents(related_data)
+    made = beside_parents(related.sample(3000, seed=1))
+    assert abs(made.since.median() - real.since.median()) <= 1
+    assert abs(made.since.quantile(0.9) - real.since.quantile(0.9)) <= 4
+    assert abs((made.left - made.day).median() - 3) <= 1
+
+
+def test_a_model_with_relations_is_saved_and_loaded(related, tmp_path):
+    loaded = load(related.save(tmp_path / "model"))
+    assert loaded.sample(50, seed=2) == related.sample(50, seed=2)

@@ -276,6 +276,8 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
         drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(
             slice(0, len(of))
         )
+        # A child that breaks a relation with its parent becomes one that keeps to it.
+        drawn, _ = link.restore(parents.rows(of), link.measure(parents.rows(of), drawn))
         kept = ~link.broken(parents.rows(of), drawn)
         of, rows[child.name] = of[kept], drawn.rows(kept)
         keys = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)

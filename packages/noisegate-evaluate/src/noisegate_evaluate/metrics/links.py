@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from noisegate.records import Rows
+from noisegate.schema import Schema
 from noisegate.schema.linked.schema import Link
 from noisegate_evaluate.metrics.marginals import (
     Counts,
@@ -24,6 +26,7 @@ from noisegate_evaluate.reading import (
     cells,
     read_levels,
     read_numbers,
+    with_coordinates,
 )
 
 _MOST_DIFFERENT = 10
@@ -108,14 +111,10 @@ class _Side:
     @classmethod
     def of(cls, linked: LinkedTables, link: Link, bins: int) -> _Side:
         families = linked.families[link.name]
-        parents, children = (
-            {
-                one.name: cells(linked.tables[table.name], one, table.schema, bins=bins)
-                for one in table.schema.columns
-            }
-            for table in (link.parent, link.child)
-        )
+        parents = _in_cells(linked.tables[link.parent.name], link.parent.schema, bins)
+        children = _in_cells(linked.tables[link.name], link.child.schema, bins)
         children = {name: column.at(families.rows) for name, column in children.items()}
+        children |= _measured_between(linked, link, bins)
         return cls(
             families=families,
             parents=parents,
@@ -152,6 +151,37 @@ class _Side:
         before, after = self.families.consecutive
         position = self.families.position
         return np.zeros(0) if position is None else position[after] - position[before]
+
+
+def _in_cells(table: pa.Table, schema: Schema, bins: int) -> dict[str, ColumnLevels]:
+    """Returns the columns of a schema, and what relations measure of them, in cells."""
+    [table], described = with_coordinates([table], schema)
+    return {
+        column.name: cells(table, column, described, bins=bins)
+        for column in described.columns
+    }
+
+
+def _measured_between(
+    linked: LinkedTables, link: Link, bins: int
+) -> dict[str, ColumnLevels]:
+    """Returns what relations between the two tables measure of children, in their order, in cells."""
+    if not link.relations:
+        return {}
+    families = linked.families[link.name]
+    parents = linked.tables[link.parent.name].select(link.parent.schema.names)
+    children = linked.tables[link.name].select(link.child.schema.names)
+    of_both = (
+        *parents.take(families.parent).columns,
+        *children.take(families.rows).columns,
+    )
+    beside = pa.table(dict(zip(link.records.names, of_both, strict=True)))
+    schema = replace(link.records, constraints=(), relations=link.relations)
+    return {
+        name: column
+        for name, column in _in_cells(beside, schema, bins).items()
+        if name not in schema.names
+    }
 
 
 def link_distances(
@@ -283,11 +313,11 @@ def broken_rules(linked: LinkedTables, link: Link) -> int:
         records, schema = linked.tables[table.name], table.schema
         numeric += [
             read_numbers(records, column, schema).unit[rows]
-            for column in schema.layout.numeric
+            for column in schema.file_layout.numeric
         ]
         codes += [
             read_levels(records, column, schema).codes[rows]
-            for column in schema.layout.coded
+            for column in schema.file_layout.coded
         ]
     count = len(families.rows)
     beside = Rows(

@@ -507,13 +507,18 @@ def linked_page(
         for table in schema.tables
         for rule in table.schema.constraints
     ]
+    own_relations = [
+        f"{table.name}: {relation}"
+        for table in schema.tables
+        for relation in table.schema.relations
+    ]
     return _rendered(
         release,
         verdict,
         distance,
         schema={
             "images": None,
-            "relations": [],
+            "relations": [*own_relations, *map(str, schema.relations)],
             "constraints": [*own, *map(str, schema.constraints)],
         },
         drawn=0,

@@ -2,7 +2,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
+from noisegate.schema import (
+    Categorical,
+    Comparison,
+    Impossible,
+    Integer,
+    Ordered,
+    Schema,
+)
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate_evaluate.metrics.links import (
     Crossed,
@@ -184,3 +191,29 @@ def test_parents_with_one_child_say_nothing_of_distinct_values():
 def test_gaps_of_equal_days_are_equal_however_they_were_rounded():
     tenths = np.array([0.1, 0.3 - 0.2, 0.7 - 0.6])
     assert gap_distance(tenths, np.full(3, 0.1)).largest == 0.0
+
+
+def test_what_a_relation_measures_of_a_child_is_compared():
+    """Entries and days are each alike, and only how long after the entry a visit is differs."""
+    entered = Integer(name="entered", lower=0, upper=9)
+    day = Integer(name="day", lower=0, upper=9)
+    schema = LinkedSchema(
+        [
+            LinkedTable(name="people", key="id", schema=Schema([entered])),
+            LinkedTable(name="visits", parent="people", most=1, schema=Schema([day])),
+        ],
+        relations=[Ordered(upper_name="visits.day", lower_name="people.entered")],
+    )
+
+    def tables(days):
+        people = {"id": [0, 1, 2, 3], "entered": [0, 0, 2, 2]}
+        visits = {"id": people["id"], "day": days}
+        parts = {"people": pa.table(people), "visits": pa.table(visits)}
+        return bring_together(parts, schema, "real")
+
+    distances = link_distances(
+        tables([2, 4, 2, 4]), tables([2, 2, 4, 4]), schema.links[0], bins=10
+    )
+    # One pair is entered × day, the other one entered × the difference of the two.
+    assert distances.parent_child.total == 2
+    assert distances.parent_child.largest == 0.5

@@ -277,10 +277,18 @@ def rejecting_rules(schema: Schema, records: EncodedTable) -> list[RejectionRate
     """
     if not len(records):
         return []
-    rates: list[RejectionRate] = [
-        (rule, float(is_broken.mean()))
-        for rule, is_broken in schema.broken_rules(records)
-    ]
+    return rejection_rates(schema.broken_rules(records))
+
+
+def rejection_rates(
+    broken_rules: Sequence[tuple[str, npt.NDArray[np.bool_]]],
+) -> list[RejectionRate]:
+    """Returns the share of records that break each rule, the largest first.
+
+    Args:
+        broken_rules: Rules as text, each with the records that break it, (records,).
+    """
+    rates = [(rule, float(is_broken.mean())) for rule, is_broken in broken_rules]
     return sorted(rates, key=lambda rate: -rate[1])
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.records import WHOLE, WeightedRows
+from noisegate.records import WHOLE, Rows, WeightedRows
 from noisegate.schema.layout import positions_of
 from noisegate.schema.linked.links import STEPS, Link
 from noisegate.schema.linked.table_schema import origin_ticks, ticks_at
@@ -88,6 +88,13 @@ class Families:
         """How many children each parent has, (parents,)."""
         counts = np.bincount(self.parent_index, minlength=len(self.parents))
         return counts.astype(np.int64)
+
+    def parents_of_children(self) -> Rows:
+        """Returns the parent of each child, (children,)."""
+        return Rows(
+            self.parents["numeric"][self.parent_index],
+            self.parents["codes"][self.parent_index],
+        )
 
     @property
     def has_predecessor(self) -> npt.NDArray[np.bool_]:
@@ -256,14 +263,17 @@ def build_transitions(
     step[child_row] = np.where(
         has_predecessor, STEPS.index("next"), STEPS.index("first")
     )
-    layout = link.child.schema.layout
+    layout = link.measured_layout
     number_column = link.schema.column(link.number)
     assert number_column.numeric
-    numeric = children["numeric"]
-    codes = children["codes"]
+    measured = Rows(children["numeric"], children["codes"])
+    if link.relations:
+        measured = link.measure(families.parents_of_children(), measured)
+    numeric = measured.numeric
+    codes = measured.codes
     times = np.empty((len(children), 0))
-    if link.order is not None:
-        order_index = layout.place(link.order.name)
+    if link.order_name is not None:
+        order_index = layout.place(link.order_name)
         times = _encode_times(families, link, numeric[:, order_index])
         # The times stand for the order.
         numeric = np.delete(numeric, order_index, axis=1)

@@ -425,13 +425,15 @@ def _show_linked(schema: LinkedSchema) -> None:
     """Prints the columns of each linked table, and how it is linked.
 
     Args:
-        schema: The schema of all tables; rules between tables come last.
+        schema: The schema of all tables; what holds between tables comes last.
     """
     from noisegate.schema.linked.schema import describe_link
 
     for linked_table in schema.tables:
         _show_columns(linked_table.name, linked_table.schema)
         OUT.print(f"{describe_link(linked_table)}\n", markup=False)
+    for relation in schema.relations:
+        OUT.print(f"Relation: {relation}", markup=False)
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
     OUT.print(

@@ -208,7 +208,6 @@ def draft(
     *,
     form: FileForm | None = None,
     keys: Collection[str] = (),
-    with_relations: bool = True,
 ) -> Draft:
     """Drafts a schema, with the reasons, from a *public* file or table.
 
@@ -223,7 +222,6 @@ def draft(
         label: Name of the column to be predicted from the others, or None.
         form: How a text file is written; None to find it out.
         keys: Columns that link tables, and are not drafted.
-        with_relations: Whether relations are drafted; linked tables have none.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
@@ -254,7 +252,7 @@ def draft(
     )
     _check_label(entries, label)
     schema = schema_of_entries(entries, label=label, missing_values=missing_values)
-    rules = _rules(table, schema, with_relations=with_relations)
+    rules = _rules(table, schema)
     schema = replace(
         schema,
         relations=tuple(drafted.relation for drafted in rules.relations),
@@ -631,7 +629,7 @@ def _without_kind(name: str, type_name: object) -> DraftedColumn:
     )
 
 
-def _rules(table: pa.Table, schema: Schema, *, with_relations: bool) -> Rules:
+def _rules(table: pa.Table, schema: Schema) -> Rules:
     """Finds the rules between the columns of a table, from a part of its records."""
     if len(schema.names) > MAX_COLUMNS:
         remark = (
@@ -647,7 +645,7 @@ def _rules(table: pa.Table, schema: Schema, *, with_relations: bool) -> Rules:
         stripped, _ = strip_cells(table[name].combine_chunks(), no_markers)
         arrays[name] = widen_numbers(stripped).take(indices)
     records = encode(arrays, schema)
-    return find_rules(records, schema, with_relations=with_relations)
+    return find_rules(records, schema, with_relations=True)
 
 
 def _reasons(

@@ -40,6 +40,7 @@ from noisegate.schema.linked.table_schema import (
     ticks_at,
     ticks_per_unit,
 )
+from noisegate.schema.relations.ordered import are_near
 from noisegate.sources.families import Families
 from noisegate.sources.linked import LinkedSource
 
@@ -178,9 +179,7 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
             own_keys += key_parts(link.parent_key)
         ancestor_keys = keys_of_ancestors(tables[name], links, name)
         try:
-            drafted = draft(
-                paths[name], keys={*own_keys, *ancestor_keys}, with_relations=False
-            )
+            drafted = draft(paths[name], keys={*own_keys, *ancestor_keys})
         except (DataError, SchemaError) as error:
             raise type(error)(f"{name}: {error}") from None
         drafts[name] = drafted
@@ -240,6 +239,8 @@ def _order_column(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | N
     number_names = []
     for column in drafted.schema.columns:
         if not column.numeric or column.missing or any(column.outer_atoms):
+            continue
+        if column.name in drafted.schema.computed_names:
             continue
         if column.is_temporal:
             time_names.append(column.name)
@@ -363,8 +364,9 @@ def _nearest_origin(families: Families, link: Link) -> str | None:
     """Returns the parent's date that its children follow most closely.
 
     Returns:
-        Of the parent's columns that are never after a date of its children, the one
-        with the smallest median distance; None if there is none.
+        Of the parent's columns that are near those of the children by their bounds,
+        and never after one of them, the one with the smallest median distance; None if
+        there is none.
     """
     order = link.order
     if order is None or not order.is_temporal or not len(families.parent_index):
@@ -374,7 +376,7 @@ def _nearest_origin(families: Families, link: Link) -> str | None:
     nearest_name = None
     smallest_median = np.inf
     for column in link.parent.schema.layout.numeric:
-        if column.kind != order.kind:
+        if column.kind != order.kind or not are_near(order, column):
             continue
         try:
             check_origin(order, column, "")

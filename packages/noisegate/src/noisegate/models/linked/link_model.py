@@ -39,6 +39,7 @@ from noisegate.models.rejection import (
     accepted_within,
     explain_rejection,
     rejecting_rules,
+    rejection_rates,
     verdict_of_rules,
 )
 from noisegate.records import Rows
@@ -73,9 +74,9 @@ class EncodedFamilies:
 
     child_counts: Counts  # of each parent, (parents,)
     children: Rows  # in their order, one parent after the other
-    # Which children break a rule, or come after the last date of the schema,
-    # (children,).
-    is_broken: Flags
+    breaks_rule: Flags  # which children break a rule, (children,)
+    # Which come after the last date of the schema, and were moved to it, (children,).
+    is_late: Flags
 
     @cached_property
     def parents(self) -> Counts:
@@ -83,8 +84,8 @@ class EncodedFamilies:
         return np.repeat(np.arange(len(self.child_counts)), self.child_counts)
 
     def broken_parents(self) -> Counts:
-        """Returns the parents of broken children, ascending, each once."""
-        return np.unique(self.parents[self.is_broken])
+        """Returns the parents of broken or late children, ascending, each once."""
+        return np.unique(self.parents[self.breaks_rule | self.is_late])
 
     def with_families(
         self, parents: Counts, redrawn: EncodedFamilies
@@ -101,11 +102,13 @@ class EncodedFamilies:
         )
         order = np.argsort(parent_of_child, kind="stable")
         children = Rows.concatenate([self.children.rows(is_kept), redrawn.children])
-        is_broken = np.concatenate([self.is_broken[is_kept], redrawn.is_broken])
+        breaks_rule = np.concatenate([self.breaks_rule[is_kept], redrawn.breaks_rule])
+        is_late = np.concatenate([self.is_late[is_kept], redrawn.is_late])
         return EncodedFamilies(
             child_counts=np.bincount(parent_of_child, minlength=len(self.child_counts)),
             children=children.rows(order),
-            is_broken=is_broken[order],
+            breaks_rule=breaks_rule[order],
+            is_late=is_late[order],
         )
 
     def select(self, is_kept: Flags) -> EncodedFamilies:
@@ -115,7 +118,8 @@ class EncodedFamilies:
                 self.parents[is_kept], minlength=len(self.child_counts)
             ),
             children=self.children.rows(is_kept),
-            is_broken=self.is_broken[is_kept],
+            breaks_rule=self.breaks_rule[is_kept],
+            is_late=self.is_late[is_kept],
         )
 
 
@@ -162,7 +166,7 @@ class LinkModel:
         def explain(candidates: EncodedTable) -> str:
             return explain_rejection(rejecting_rules(schema, candidates))
 
-        is_conditioned = region is not None or bool(schema.constraints)
+        is_conditioned = region is not None or schema.has_rules
         root_model = self._root_model(region)
         batches = list(
             accepted_batches(
@@ -188,7 +192,7 @@ class LinkModel:
             candidates were drawn and accepted.
         """
         schema = self.link.parent.schema
-        if not schema.constraints:
+        if not schema.has_rules:
             tally = Tally(drawn=n, accepted=n, yielded=n)
             return self.sample_roots(n, random), tally
         return accepted_within(
@@ -228,9 +232,7 @@ class LinkModel:
                 families.child_counts[broken_parents],
             )
             families = families.with_families(broken_parents, redrawn)
-        breaks_rule = self._breaks_rule(
-            parents.rows(families.parents), families.children
-        )
+        breaks_rule = families.breaks_rule
         return families.select(~breaks_rule), int(breaks_rule.sum())
 
     def sample_one_child_each(self, n: int, random: torch.Generator) -> Rows:
@@ -258,7 +260,7 @@ class LinkModel:
         None where at least half of them do, or there are no constraints.
         """
         schema = self.link.parent.schema
-        if not schema.constraints:
+        if not schema.has_rules:
             return None
         candidates = self._root_model(None).draw(_VERDICT_ROOTS, random)
         kept_share = float(1 - schema.broken(candidates).mean())
@@ -269,22 +271,24 @@ class LinkModel:
     def verdict_of_families(self, random: torch.Generator) -> Verdict | None:
         """Judges the children by how many families keep to the rules of the link.
 
-        None where at least half of the families do, or there are no rules.
+        None where at least half of the families do, or there are no rules. A relation
+        between the tables that computes a value beyond the bounds counts as broken,
+        and is not named: it was moved into them.
         """
-        if not self.link.records.constraints:
+        if not (self.link.has_rules or self.link.relations):
             return None
         parents = self._sample_parents(_VERDICT_FAMILIES, random)
         if not len(parents):
             return None
         cells = parent_cells(self.chain.mixture, parents)
         families = self._draw_families(cells, parents, random)
-        parents_of_children = parents.rows(families.parents)
-        breaks_rule = self._breaks_rule(parents_of_children, families.children)
-        broken_family_count = len(np.unique(families.parents[breaks_rule]))
-        pairs = self.link.beside(parents_of_children, families.children)
+        broken_family_count = len(np.unique(families.parents[families.breaks_rule]))
+        broken_rules = self.link.broken_rules(
+            parents.rows(families.parents), families.children
+        )
         return verdict_of_rules(
             1 - broken_family_count / len(parents),
-            rejecting_rules(self.link.records, pairs),
+            rejection_rates(broken_rules),
             f"{self.link.parent.name} with their {self.link.child.name}",
         )
 
@@ -391,12 +395,15 @@ class LinkModel:
         family_cells = self.chain.draw_families(
             cells, random, child_counts=child_counts
         )
-        children, is_late = self._encode_children(family_cells, parents, random)
-        breaks_rule = self._breaks_rule(parents.rows(family_cells.parents), children)
+        measured, is_late = self._encode_children(family_cells, parents, random)
+        parents_of_children = parents.rows(family_cells.parents)
+        children, is_outside = self.link.restore(parents_of_children, measured)
+        breaks_rule = self._breaks_rule(parents_of_children, children)
         return EncodedFamilies(
             child_counts=family_cells.child_counts,
             children=children,
-            is_broken=is_late | breaks_rule,
+            breaks_rule=breaks_rule | is_outside,
+            is_late=is_late,
         )
 
     def _encode_children(
@@ -410,11 +417,10 @@ class LinkModel:
             random: Public randomness.
 
         Returns:
-            The children as the schema of their table encodes them, and which of them
-            come after the last date, (children,).
+            What is measured of the children, encoded, and which of them come after
+            the last date, (children,).
         """
-        child_table = self.link.child
-        layout = child_table.schema.layout
+        layout = self.link.measured_layout
         link_columns = {
             column.name: link_column
             for column, link_column in zip(
@@ -425,7 +431,7 @@ class LinkModel:
         numeric = np.empty((child_count, len(layout.numeric)))
         is_late = np.zeros(child_count, dtype=np.bool_)
         for index, column in enumerate(layout.numeric):
-            if column.name == child_table.order:
+            if column.name == self.link.order_name:
                 numeric[:, index], is_late = self._place_in_order(
                     families, parents, random
                 )
@@ -512,7 +518,7 @@ class LinkModel:
 
     def _breaks_rule(self, parents: Rows, children: Rows) -> Flags:
         """Returns which children break a rule beside their own parent, (children,)."""
-        if not self.link.records.constraints or not len(children):
+        if not self.link.has_rules or not len(children):
             return np.zeros(len(children), dtype=np.bool_)
         return self.link.broken(parents, children)
 

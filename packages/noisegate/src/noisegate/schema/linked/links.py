@@ -12,6 +12,14 @@ single row. The parent's columns and the number of children stand in every row::
 follows from its parent and from the child before. `Link.records` describes a child
 beside its parent, for rules between the two tables. `LinkColumns` has the positions of
 the columns in encoded rows.
+
+A relation between the two, such as `visits.day >= patients.birth`, changes what is
+measured of a child, as one within a table does (`noisegate.schema.relations`)::
+
+    child in its own table        child in a transition
+                      ── measure ──►
+    visits.day                    visits.day - patients.birth
+                      ◄── restore ──
 """
 
 from __future__ import annotations
@@ -28,7 +36,10 @@ from noisegate.records import Rows
 from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.kinds import Categorical, Integer
+from noisegate.schema.layout import Layout
 from noisegate.schema.linked.table_schema import LinkedTable, first_column, gap_column
+from noisegate.schema.relations.relation import Relation
+from noisegate.schema.relations.values import encoded_values, values_of
 from noisegate.schema.schema import Schema
 
 Step: TypeAlias = Literal["first", "next", "none"]
@@ -48,11 +59,13 @@ class Link:
         child: The table of the children.
         constraints: Rules between columns of the two, with names such as
             ``visits.day``.
+        relations: Relations that compute columns of the child, with such names.
     """
 
     parent: LinkedTable
     child: LinkedTable
     constraints: tuple[Constraint, ...] = ()
+    relations: tuple[Relation, ...] = ()
 
     @property
     def name(self) -> str:
@@ -69,19 +82,51 @@ class Link:
         """The parent's column that distances of first children are counted from."""
         return _numeric_column(self.parent, self.child.since)
 
+    @cached_property
+    def measured(self) -> Schema:
+        """The schema of a child beside its parent, with the relations of the two.
+
+        Its columns are what each table measures of its own records.
+        """
+        own_columns = (
+            *_named(self.parent, self.parent.schema.coordinates.columns),
+            *_named(self.child, self.child.schema.coordinates.columns),
+        )
+        return Schema(own_columns, missing_values=(), relations=self.relations)
+
+    @property
+    def parent_columns(self) -> tuple[Column, ...]:
+        """The parent's columns, named as in `schema`."""
+        return tuple(self.measured.columns[: self._parent_column_count])
+
+    @property
+    def _parent_column_count(self) -> int:
+        """Number of columns that are measured of a parent."""
+        return len(self.parent.schema.coordinates.columns)
+
+    @cached_property
+    def own_layout(self) -> Layout:
+        """Which column of encoded records of the child's table holds which column."""
+        own_columns = tuple(self.measured.columns[self._parent_column_count :])
+        return _layout_of(own_columns)
+
+    @cached_property
+    def measured_layout(self) -> Layout:
+        """Which column of `measure` holds which column of a child."""
+        coordinates = tuple(self.measured.coordinates.columns)
+        # No relation computes a column of the parent: those stay the first ones.
+        return _layout_of(coordinates[self._parent_column_count :])
+
+    @property
+    def order_name(self) -> str | None:
+        """Name of the column that orders the children, as `measured` has it."""
+        return None if self.order is None else f"{self.name}.{self.order.name}"
+
     @property
     def described(self) -> tuple[Column, ...]:
         """The child's columns that are modelled as they are: all but the order."""
-        return tuple(
-            column
-            for column in self.child.schema.columns
-            if column.name != self.child.order
-        )
-
-    @cached_property
-    def parent_columns(self) -> tuple[Column, ...]:
-        """The parent's columns, named as in `schema`."""
-        return qualified(self.parent)
+        columns = self.measured.coordinates.columns[self._parent_column_count :]
+        return tuple(column for column in columns if column.name != self.order_name)
 
     @cached_property
     def child_columns(self) -> tuple[Column, ...]:
@@ -89,20 +134,17 @@ class Link:
 
         All may be missing, as in the row of a parent without children.
         """
-        return tuple(
-            replace(column, name=f"{self.child.name}.{column.name}", missing=True)
-            for column in self.described
-        )
+        return tuple(replace(column, missing=True) for column in self.described)
 
     @cached_property
     def previous_columns(self) -> tuple[Column, ...]:
         """The columns of the child before, in the order of `child_columns`."""
-        return tuple(
-            replace(
-                column, name=self._unused_name(f"previous.{column.name}"), missing=True
-            )
-            for column in self.described
-        )
+        columns = []
+        for column in self.described:
+            own_name = column.name.removeprefix(f"{self.name}.")
+            name = self._unused_name(f"previous.{own_name}")
+            columns.append(replace(column, name=name, missing=True))
+        return tuple(columns)
 
     @property
     def number(self) -> str:
@@ -152,7 +194,7 @@ class Link:
 
     @cached_property
     def records(self) -> Schema:
-        """The schema of a child beside its parent, with the rules on both.
+        """The schema of a child beside its parent in the files, with rules on both.
 
         Columns have names such as ``visits.day``.
         """
@@ -175,22 +217,87 @@ class Link:
             constraints=(*child_rules, *self.constraints),
         )
 
-    def broken(self, parents: Rows, children: Rows) -> npt.NDArray[np.bool_]:
-        """Tells which children break a rule.
+    @property
+    def has_rules(self) -> bool:
+        """Whether children may be drawn that are to be drawn again."""
+        return bool(self.records.constraints or self.child.schema.relations)
+
+    def broken_rules(
+        self, parents: Rows, children: Rows
+    ) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+        """Finds the rules that some children break.
 
         Args:
             parents: The parent of each child, (children,).
             children: The children, (children,).
 
         Returns:
-            Whether a rule of the child, or one between the two tables, is broken,
-            (children,).
+            Each rule of the child, or between the two tables, that is broken, as text,
+            with the children, (children,).
         """
-        return self.records.broken(self.beside(parents, children))
+        file_rows = self.beside(
+            self.parent.schema.file_rows(parents),
+            self.child.schema.file_rows(children),
+        )
+        return [
+            *self._own_relations.broken_rules(children),
+            *self.records.broken_rules(file_rows),
+        ]
+
+    def broken(self, parents: Rows, children: Rows) -> npt.NDArray[np.bool_]:
+        """Finds the children that break a rule, (children,); see `broken_rules`."""
+        is_broken = np.zeros(len(children), dtype=np.bool_)
+        for _, breaks_rule in self.broken_rules(parents, children):
+            is_broken |= breaks_rule
+        return is_broken
+
+    @cached_property
+    def _own_relations(self) -> Schema:
+        """The child's schema without constraints, which are among `records`' ones."""
+        return replace(self.child.schema, constraints=())
+
+    def measure(self, parents: Rows, children: Rows) -> Rows:
+        """Computes what is measured of children beside their parents.
+
+        What is measured of a child follows from it and its parent alone, bit for bit.
+
+        Args:
+            parents: The parent of each child, (children,).
+            children: The children, as their table encodes them, (children,).
+
+        Returns:
+            The children, encoded as `measured_layout` says, (children,).
+        """
+        if not self.relations:
+            return children
+        rows = self.beside(parents, children)
+        values = values_of(rows, self.measured.file_layout)
+        return encoded_values(
+            self.measured.measured_values(values), self.measured_layout
+        )
+
+    def restore(
+        self, parents: Rows, measured: Rows
+    ) -> tuple[Rows, npt.NDArray[np.bool_]]:
+        """Computes children from what was measured of them beside their parents.
+
+        Args:
+            parents: The parent of each child, (children,).
+            measured: The children, encoded as `measured_layout` says, (children,).
+
+        Returns:
+            The children, as their table encodes them; and for which of them a relation
+            computes a value that its column cannot have, (children,).
+        """
+        if not self.relations:
+            return measured, np.zeros(len(measured), dtype=np.bool_)
+        rows = self.beside(parents, measured)
+        children = encoded_values(self.measured.file_values(rows), self.own_layout)
+        return children, self.measured.broken(rows)
 
     @staticmethod
     def beside(parents: Rows, children: Rows) -> Rows:
-        """Joins children with their parents, as `records` describes them.
+        """Joins children with their parents, whose columns come first.
 
         Args:
             parents: The parent of each child, (children,).
@@ -222,9 +329,21 @@ def _numeric_column(table: LinkedTable, name: str | None) -> NumericColumn | Non
 
 def qualified(table: LinkedTable) -> tuple[Column, ...]:
     """Returns the columns of a table with names such as ``visits.day``."""
+    return _named(table, table.schema.columns)
+
+
+def _named(table: LinkedTable, columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Returns columns with names of a table, such as ``visits.day``."""
     return tuple(
-        replace(column, name=f"{table.name}.{column.name}")
-        for column in table.schema.columns
+        replace(column, name=f"{table.name}.{column.name}") for column in columns
+    )
+
+
+def _layout_of(columns: Iterable[Column]) -> Layout:
+    """Returns the layout of some columns, without a label."""
+    return Layout(
+        numeric=tuple(column for column in columns if column.numeric),
+        coded=tuple(column for column in columns if not column.numeric),
     )
 
 

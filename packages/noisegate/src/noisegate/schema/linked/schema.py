@@ -7,8 +7,8 @@
             └── diagnoses
 
 Each table but the root has one table of parents (`LinkedTable`), and each such pair is
-a `Link`. Rules between a table and that of its parents stand in `LinkedSchema`; those
-about one table stand in its own schema.
+a `Link`. Rules and relations between a table and that of its parents stand in
+`LinkedSchema`; those of one table stand in its own schema.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from noisegate.schema.columns import (
     card_row,
     check_keys,
 )
-from noisegate.schema.constraints import Constraint
+from noisegate.schema.constraints import Comparison, Constraint
 from noisegate.schema.files import StoredSchema, write_toml
 from noisegate.schema.linked.links import Link, qualified
 from noisegate.schema.linked.table_schema import LinkedTable, check_origin, key_parts
+from noisegate.schema.relations.forms import relations_from_form
+from noisegate.schema.relations.ordered import Ordered
+from noisegate.schema.relations.relation import Relation
 from noisegate.schema.schema import constraints_from_form
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
@@ -42,7 +45,7 @@ _OTHER_SUFFIXES = (
     *(".arrow", ".feather", ".ipc", ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
     *(".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
 )
-_TOP_KEYS = ("tables", "constraints")
+_TOP_KEYS = ("tables", "constraints", "relations")
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +60,9 @@ class LinkedSchema(StoredSchema):
             every other has.
         constraints: Rules between the columns of a table and of its parents', with
             names such as ``visits.day``. Synthetic records keep to them.
+        relations: What holds in every record of a table and its parent, such as
+            ``visits.day >= patients.birth``, with such names. They compute columns of
+            the children alone.
 
     Raises:
         SchemaError: if the tables are not one tree, or a link or a rule is unusable.
@@ -85,18 +91,22 @@ class LinkedSchema(StoredSchema):
 
     tables: Sequence[LinkedTable]
     constraints: tuple[Constraint, ...] = ()
+    relations: tuple[Relation, ...] = ()
 
     def __post_init__(self) -> None:
-        """Orders the tables, and checks links and rules."""
+        """Orders the tables, and checks links, rules and relations."""
         object.__setattr__(self, "tables", _parents_first(self.tables))
         object.__setattr__(self, "constraints", tuple(self.constraints))
+        object.__setattr__(self, "relations", tuple(self.relations))
+        for relation in self.relations:
+            self._check_relation(relation)
+        object.__setattr__(self, "tables", self._with_origins())
         for table in self.tables[1:]:
             self._check_since(table)
-        for rule in self.constraints:
-            self._child_table_of(rule)
         for link in self.links:
             # Checks the rules against the columns that they name.
             _ = link.records
+            _ = link.measured.coordinates
 
     @cached_property
     def root(self) -> LinkedTable:
@@ -107,13 +117,21 @@ class LinkedSchema(StoredSchema):
     def links(self) -> tuple[Link, ...]:
         """Each table but the root with that of its parents, parents first."""
         rules: dict[str, list[Constraint]] = {table.name: [] for table in self.tables}
+        relations: dict[str, list[Relation]] = {table.name: [] for table in self.tables}
         for rule in self.constraints:
-            rules[self._child_table_of(rule)].append(rule)
+            rules[self._child_table_of(rule).name].append(rule)
+        for relation in self.relations:
+            child = self._child_table_of(relation)
+            if isinstance(relation, Ordered) and _orders(relation, child):
+                rules[child.name].append(_as_rule(relation))
+            else:
+                relations[child.name].append(relation)
         return tuple(
             Link(
                 parent=self.table(str(table.parent)),
                 child=table,
                 constraints=tuple(rules[table.name]),
+                relations=tuple(relations[table.name]),
             )
             for table in self.tables[1:]
         )
@@ -202,8 +220,14 @@ class LinkedSchema(StoredSchema):
         cls, tables: Sequence[LinkedTable], form: Mapping[str, Any]
     ) -> LinkedSchema:
         """Returns a schema of some tables, with the rules of a stored form."""
-        columns = [column for table in tables for column in qualified(table)]
-        return cls(tables, constraints_from_form(form, columns))
+        columns = {
+            column.name: column for table in tables for column in qualified(table)
+        }
+        return cls(
+            tables,
+            constraints_from_form(form, list(columns.values())),
+            relations_from_form(form.get("relations", []), columns),
+        )
 
     def usable(self) -> LinkedSchema:
         """Checks what is asked of a schema for new records; see `Schema.usable`.
@@ -247,7 +271,7 @@ class LinkedSchema(StoredSchema):
             )
             for table in self.tables
         ]
-        if self.constraints:
+        if self.constraints or self.relations:
             blocks.append(write_toml(self._form_of_rules()))
         return "\n".join(blocks)
 
@@ -260,10 +284,13 @@ class LinkedSchema(StoredSchema):
         return {"tables": tables, **self._form_of_rules()}
 
     def _form_of_rules(self) -> dict[str, Any]:
-        """Returns the rules between tables as they are stored; nothing without any."""
-        if not self.constraints:
-            return {}
-        return {"constraints": [rule.form() for rule in self.constraints]}
+        """Returns rules and relations between tables as they are stored, if any."""
+        form: dict[str, Any] = {}
+        if self.constraints:
+            form["constraints"] = [rule.form() for rule in self.constraints]
+        if self.relations:
+            form["relations"] = [relation.form() for relation in self.relations]
+        return form
 
     def card(self) -> ResultCard:
         """Returns the schema as a card for a terminal or a notebook."""
@@ -276,6 +303,10 @@ class LinkedSchema(StoredSchema):
             sheets.append(Sheet(title=title, headings=CARD_HEADINGS, rows=rows))
             description = describe_link(table)
             facts[table.name] = f"{len(schema.columns):,} columns. {description}"
+            for relation in schema.relations:
+                facts[f"{table.name}: {relation}"] = "relation"
+        for relation in self.relations:
+            facts[str(relation)] = "relation"
         return ResultCard(
             title=f"Schema: {len(self.tables)} linked tables",
             facts=facts,
@@ -295,6 +326,11 @@ class LinkedSchema(StoredSchema):
             )
         since = parent.schema.column(table.since)
         order = table.schema.column(str(table.order))
+        if table.since in parent.schema.computed_names:
+            raise SchemaError(
+                f"{where}: since = {table.since!r} is computed by a relation of "
+                f"{parent.name!r}; name a column that is measured"
+            )
         if not since.numeric or not order.numeric:
             raise SchemaError(
                 f"{where}: since = {table.since!r} is {since.kind}; name a column of "
@@ -302,7 +338,64 @@ class LinkedSchema(StoredSchema):
             )
         check_origin(order, since, where)
 
-    def _child_table_of(self, rule: Constraint) -> str:
+    def _check_relation(self, relation: Relation) -> None:
+        """Requires that a relation computes columns of children that are measured.
+
+        Raises:
+            SchemaError: if it computes one of the parents, which are drawn before their
+                children; or the order of the children, otherwise than by a comparison;
+                or if it names a column that a relation of its own table computes.
+        """
+        child = self._child_table_of(relation)
+        for name in relation.computed:
+            if name.partition(".")[0] != child.name:
+                raise SchemaError(
+                    f"relation {relation!s}: computes {name!r}, and parents are drawn "
+                    f"before their {child.name}; write it under [[constraints]]"
+                )
+        for name in relation.names:
+            table_name, _, column_name = name.partition(".")
+            if column_name in self.table(table_name).schema.computed_names:
+                raise SchemaError(
+                    f"relation {relation!s}: {name!r} is computed by a relation of its "
+                    "own table; name a column that is measured"
+                )
+        if not _orders(relation, child):
+            return
+        if not isinstance(relation, Ordered) or relation.largest is not None:
+            raise SchemaError(
+                f"relation {relation!s}: {child.order!r} puts the records of "
+                f"{child.name!r} in order, and follows from the gaps between them; "
+                "write it under [[constraints]], without largest"
+            )
+
+    def _with_origins(self) -> tuple[LinkedTable, ...]:
+        """Returns the tables, of which some count first children from a relation.
+
+        A column that puts children in order is not measured itself, but the distance of
+        the first one from an origin. If a relation such as `visits.day >=
+        patients.entered` measures a difference, ``entered`` is the origin: no distance
+        from it is below 0.
+        """
+        columns = {
+            column.name: column for table in self.tables for column in qualified(table)
+        }
+        origins: dict[str, str] = {}
+        for relation in self.relations:
+            child = self._child_table_of(relation)
+            if not isinstance(relation, Ordered) or not _orders(relation, child):
+                continue
+            relation.check(columns)
+            if child.since is None and relation.measures_difference(columns):
+                origins[child.name] = relation.lower_name.partition(".")[2]
+        return tuple(
+            replace(table, since=origins[table.name])
+            if table.name in origins
+            else table
+            for table in self.tables
+        )
+
+    def _child_table_of(self, rule: Constraint | Relation) -> LinkedTable:
         """Returns the table of the children in a rule between two tables.
 
         Raises:
@@ -311,12 +404,25 @@ class LinkedSchema(StoredSchema):
         named_tables = {name.partition(".")[0] for name in rule.names}
         for table in self.tables[1:]:
             if named_tables == {table.name, table.parent}:
-                return table.name
+                return table
+        word = "relation" if isinstance(rule, Relation) else "constraint"
         raise SchemaError(
-            f"constraint {rule!s}: expected columns of one table and of its parents', "
-            "such as visits.day and patients.birth; write a rule about one table under "
-            "its own [[tables.NAME.constraints]]"
+            f"{word} {rule!s}: expected columns of one table and of its parents', "
+            f"such as visits.day and patients.birth; write a {word} about one table "
+            f"under its own [[tables.NAME.{word}s]]"
         )
+
+
+def _orders(relation: Relation, child: LinkedTable) -> bool:
+    """Returns whether a relation is about the column that orders the children."""
+    return f"{child.name}.{child.order}" in relation.computed
+
+
+def _as_rule(relation: Ordered) -> Comparison:
+    """Returns the rule that states what a relation of two columns does."""
+    return Comparison(
+        left=relation.upper_name, relation=relation.sign, right=relation.lower_name
+    )
 
 
 def describe_link(table: LinkedTable) -> str:

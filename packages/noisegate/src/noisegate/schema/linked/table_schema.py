@@ -160,11 +160,6 @@ class LinkedTable:
                 "header = false, and nothing says where its keys stand; list all "
                 "columns, with the keys, in the order of the file as `header`"
             )
-        if self.schema.relations:
-            raise SchemaError(
-                "relations are for a single table; write rule = "
-                f"{str(self.schema.relations[0])!r} as a constraint, or take it out"
-            )
         for field in ("key", "parent_key"):
             set_fields(self, **{field: _checked_key(field, getattr(self, field))})
         for field in ("parent", "order", "since"):
@@ -222,6 +217,12 @@ class LinkedTable:
                     )
             return
         check_order(self.schema.column(self.order), "order =")
+        if self.order in self.schema.computed_names:
+            raise SchemaError(
+                f"order = {self.order!r} is computed by a relation, and follows from "
+                "the gaps between records; write the relation under "
+                f"[[tables.{self.name}.constraints]]"
+            )
         if self.longest_gap is None:
             return
         try:

@@ -47,7 +47,7 @@ class Coordinates:
             relation.check(self._columns)
         owners: dict[str, Relation] = {}
         for relation in self.relations:
-            for name in relation.dependent:
+            for name in relation.dependent(self._columns):
                 if name in owners:
                     raise SchemaError(
                         f"relations {owners[name]!s} and {relation!s}: both compute "
@@ -74,7 +74,9 @@ class Coordinates:
     def dependent_names(self) -> frozenset[str]:
         """The columns that are not measured."""
         return frozenset(
-            name for relation in self.relations for name in relation.dependent
+            name
+            for relation in self.relations
+            for name in relation.dependent(self._columns)
         )
 
     @cached_property
@@ -115,15 +117,15 @@ class Coordinates:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns that are measured, each coordinate where its column stood."""
-        first_dependent: dict[str, Relation] = {
-            relation.dependent[0]: relation
-            for relation in self.relations
-            if relation.dependent
-        }
+        first_dependent: dict[str, Relation] = {}
+        for relation in self.relations:
+            dependent = relation.dependent(self._columns)
+            if dependent:
+                first_dependent[dependent[0]] = relation
         measured: list[Column] = []
         for column in self.file_columns:
-            relation = first_dependent.get(column.name)
-            if relation is not None:
+            if column.name in first_dependent:
+                relation = first_dependent[column.name]
                 measured.extend(relation.coordinates(self._columns))
             elif column.name not in self.dependent_names:
                 measured.append(column)

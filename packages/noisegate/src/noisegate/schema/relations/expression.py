@@ -2,6 +2,7 @@
 
 A formula has names of columns, numbers, `+ - * / **`, brackets, and the functions of
 `FUNCTIONS`. A name that is no identifier stands in backticks: `` `blood pressure` ``.
+Columns of linked tables have names such as ``visits.day``, which need none.
 
 Dates count as days since 1970-01-01, points in time and lengths of time as seconds, so
 that `discharge - admission` is days, or seconds.
@@ -85,7 +86,8 @@ class Expression:
         indices = iter(range(len(self._quoted_names)))
         plain = _QUOTED_NAME.sub(lambda _: f"_quoted_{next(indices)}", self.text)
         try:
-            return ast.parse(plain.strip(), mode="eval").body
+            tree = ast.parse(plain.strip(), mode="eval")
+            return _DottedNames().visit(tree).body  # type: ignore[no-any-return]
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise SchemaError(
                 f"{self.text!r} is no formula; write columns with + - * / ** and "
@@ -150,6 +152,16 @@ class Expression:
         raise AssertionError(node)  # `_check_node` has refused it
 
 
+class _DottedNames(ast.NodeTransformer):
+    """Makes one name of a table and its column, as in ``visits.day``."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if not isinstance(node.value, ast.Name):
+            return node
+        dotted = ast.Name(id=f"{node.value.id}.{node.attr}", ctx=node.ctx)
+        return ast.copy_location(dotted, node)
+
+
 def _check_node(node: ast.expr, text: str) -> None:
     """Checks that a node and those below it are of the few kinds that formulas have.
 
@@ -189,8 +201,10 @@ def quoted(name: str) -> str:
 
     Examples:
         >>> from noisegate.schema.relations.expression import quoted
-        >>> quoted("age"), quoted("blood pressure")
-        ('age', '`blood pressure`')
+        >>> quoted("age"), quoted("visits.day"), quoted("blood pressure")
+        ('age', 'visits.day', '`blood pressure`')
     """
-    is_plain = name.isidentifier() and name.isascii() and name not in FUNCTIONS
+    table, dot, column = name.rpartition(".")
+    is_named = column.isidentifier() and (table.isidentifier() or not dot)
+    is_plain = is_named and name.isascii() and name not in FUNCTIONS
     return name if is_plain else f"`{name}`"

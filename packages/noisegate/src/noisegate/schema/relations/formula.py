@@ -41,7 +41,7 @@ class Formula(Relation):
         >>> from noisegate.schema.relations.expression import Expression
         >>> from noisegate.schema.relations.formula import Formula
         >>> total = Formula(name="total", expression=Expression("a + b"))
-        >>> str(total), total.dependent
+        >>> str(total), total.computed
         ('total = a + b', ('total',))
     """
 
@@ -58,8 +58,7 @@ class Formula(Relation):
         """The column that the formula computes."""
         return (self.name,)
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
         """The column that the formula computes."""
         return (self.name,)
 
@@ -178,8 +177,7 @@ class Lookup(Relation):
         """The column that follows."""
         return (self.name,)
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
         """The column that follows."""
         return (self.name,)
 

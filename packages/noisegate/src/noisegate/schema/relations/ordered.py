@@ -4,6 +4,11 @@ Measured are the lower column and the difference of the two. The difference is a
 of its own, named "discharge - admission": whole numbers of days between dates, a length
 of time between points in time, a number between numbers.
 
+Of columns that are far apart, such as `admission >= birth`, the upper one is measured
+itself. Their difference is an age, known to some years by the noise; added to a birth,
+it would put many admissions before or behind the bounds of that column. Most values
+keep to the relation anyway; one that does not is raised to the smallest that does.
+
 A record that breaks the relation counts with the smallest difference. One whose lower
 value is missing, or stands for none as 999 does, has no difference, and counts as one
 whose upper value is missing as well.
@@ -85,10 +90,19 @@ class Ordered(Relation):
         """The upper column."""
         return (self.upper_name,)
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
-        """The upper column."""
-        return (self.upper_name,)
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
+        """Returns the upper column, if the difference is measured in its place."""
+        return (self.upper_name,) if self.measures_difference(columns) else ()
+
+    def measures_difference(self, columns: Columns) -> bool:
+        """Returns whether the difference is measured, and not the upper column.
+
+        It is if the schema states the largest one, or if the two columns are near.
+        """
+        is_bounded = self.largest is not None
+        return is_bounded or are_near(
+            columns[self.upper_name], columns[self.lower_name]
+        )
 
     def __str__(self) -> str:
         return f"{quoted(self.upper_name)} {self.sign} {quoted(self.lower_name)}"
@@ -111,6 +125,8 @@ class Ordered(Relation):
                 f"{lower_column.scale}; use columns of one sort"
             )
         self._check_upper_bounds(upper_column, lower_column)
+        if not self.measures_difference(columns):
+            return
         check_missing_follows(self, self.upper_name, columns, (self.lower_name,))
         if outer_atoms_of(lower_column) and not upper_column.missing:
             raise SchemaError(
@@ -163,7 +179,9 @@ class Ordered(Relation):
         return [(atom, index - len(atoms)) for index, atom in enumerate(atoms)]
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns the column of differences."""
+        """Returns the column of differences, if it is measured."""
+        if not self.measures_difference(columns):
+            return ()
         stand_ins = tuple(stand_in for _, stand_in in self._stand_ins(columns))
         return (self._difference(columns).column(self.difference_name, stand_ins),)
 
@@ -176,6 +194,8 @@ class Ordered(Relation):
 
     def measure(self, values: Values, columns: Columns) -> Values:
         """Computes the differences; see the module for records that have none."""
+        if not self.measures_difference(columns):
+            return {self.upper_name: self._raised(values, columns)}
         upper_values = values[self.upper_name]
         differences = self._difference(columns).between(
             upper_values.numbers, values[self.lower_name].numbers
@@ -192,6 +212,8 @@ class Ordered(Relation):
 
     def restore(self, values: Values, columns: Columns) -> Values:
         """Adds the differences to the lower column, and puts atoms back."""
+        if not self.measures_difference(columns):
+            return {self.upper_name: self._raised(values, columns)}
         differences = values[self.difference_name]
         numbers = self._difference(columns).added(
             values[self.lower_name].numbers, differences.numbers
@@ -201,6 +223,44 @@ class Ordered(Relation):
         is_missing = differences.is_missing | self._has_no_base(values, columns)
         return {self.upper_name: ColumnValues(numbers=numbers, is_missing=is_missing)}
 
+    def _raised(self, values: Values, columns: Columns) -> ColumnValues:
+        """Returns the upper column, with what is below the lower one raised to it.
+
+        Atoms outside the bounds stay as they are, and so does what has no lower value.
+        """
+        upper_values = values[self.upper_name]
+        lower_numbers = values[self.lower_name].numbers
+        difference = self._difference(columns)
+        differences = difference.between(upper_values.numbers, lower_numbers)
+        smallest = difference.smallest
+        is_below = (differences <= 0) if self.strict else (differences < 0)
+        upper_column: Any = columns[self.upper_name]
+        is_atom = is_outer_atom(upper_column, upper_values.numbers)
+        is_raised = is_below & ~is_atom & ~self._has_no_base(values, columns)
+        lifted = difference.added(lower_numbers, np.maximum(differences, smallest))
+        return ColumnValues(
+            numbers=np.where(is_raised, lifted, upper_values.numbers),
+            is_missing=upper_values.is_missing,
+        )
+
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
         """Returns None: the sum is always moved into the bounds."""
         return None
+
+
+def are_near(upper: Any, lower: Any) -> bool:
+    """Returns whether values of two columns may mostly lie close, by their bounds.
+
+    They may if half of the range of the lower column or more lies above the lower bound
+    of the upper one.
+
+    Examples:
+        >>> from noisegate.schema import Date
+        >>> birth = Date(name="birth", lower="1920-01-01", upper="2024-12-31")
+        >>> visit = Date(name="visit", lower="2020-01-01", upper="2024-12-31")
+        >>> are_near(visit, birth), are_near(visit, visit)
+        (False, True)
+    """
+    lowest, highest = bounds_of(lower)
+    lowest_upper, _ = bounds_of(upper)
+    return bool(highest - lowest_upper >= (highest - lowest) / 2)

@@ -58,8 +58,7 @@ class Parts(Relation):
         """All parts but the first."""
         return self.parts[1:]
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
         """All parts but the first."""
         return self.parts[1:]
 

@@ -68,11 +68,6 @@ class Relation(ABC):
     def computed(self) -> tuple[str, ...]:
         """Those of them whose values it computes or changes."""
 
-    @property
-    @abstractmethod
-    def dependent(self) -> tuple[str, ...]:
-        """Those of the computed ones that are not measured."""
-
     @abstractmethod
     def __str__(self) -> str:
         """The relation as text, for messages and pages."""
@@ -88,6 +83,10 @@ class Relation(ABC):
         Raises:
             SchemaError: if not.
         """
+
+    @abstractmethod
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
+        """Returns those of the computed columns that are not measured."""
 
     @abstractmethod
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:

@@ -54,8 +54,7 @@ class OneOf(Relation):
         """The columns."""
         return self.columns
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
         """The columns."""
         return self.columns
 
@@ -159,8 +158,7 @@ class OnlyIf(Relation):
         """The column."""
         return (self.column,)
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
         """No column: the column is measured, as far as it is there."""
         return ()
 
@@ -271,8 +269,7 @@ class Together(Relation):
         """All but the first."""
         return self.columns[1:]
 
-    @property
-    def dependent(self) -> tuple[str, ...]:
+    def dependent(self, columns: Columns) -> tuple[str, ...]:
         """No column: all are measured."""
         return ()
 
