@@ -229,6 +229,10 @@ keys-run-together: A key of several columns is their text, one behind the other.
 gaps-from-one-family-to-the-next: The first child of a parent is taken for one that follows the last of another.
     by test_a_person_more_or_less_changes_no_row_of_the_others
     rewrite families.Families: self.parent_index[1:] == self.parent_index[:-1] => self.parent_index[1:] >= 0
+children-beside-the-parents-of-others: What relates a child to its parent is computed from somebody else's parent.
+    by test_what_relates_children_to_their_parent_follows_from_their_family_alone
+    rewrite families.Families: self.parents['numeric'][self.parent_index] =>
+        self.parents['numeric'][self.parent_index[::-1]]
 private-records-under-a-name: What does not fit into memory is kept in a file that stays.
     by test_what_is_kept_on_disk_has_no_name_and_goes
     rewrite spill.Spill.write_out: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()

@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 from noisegate.errors import DataError
 from noisegate.records import WHOLE as GRID
 from noisegate.records import Rows, WeightedRows
-from noisegate.schema import Schema, decode
+from noisegate.schema import Ordered, Schema, decode
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate.sources import families as linking
 from noisegate.sources import spill as room
@@ -278,6 +279,21 @@ def test_a_person_more_or_less_changes_no_row_of_the_others(table):
         assert sorted([*own, *told(others, table=table)], key=str) == told(
             data, table=table
         )
+
+
+def test_what_relates_children_to_their_parent_follows_from_their_family_alone():
+    ordered = Ordered(upper_name="visits.day", lower_name="people.start")
+    related = replace(clinic(order=None, since=None), relations=(ordered,))
+    data = records((0, 3, 9, 5, 40))
+    found = []
+    for person in data["people"]["id"]:
+        own = {
+            name: data[name][data[name]["id"] == person]
+            for name in ("people", "visits")
+        }
+        own["codes"] = data["codes"][:0]
+        found += told(own, related)
+    assert sorted(found, key=str) == told(data, related)
 
 
 def test_children_without_an_order_stand_in_one_that_their_place_does_not_tell():
