@@ -128,8 +128,8 @@ def of_models(
 ) -> Verdict | None:
     """Returns the word for the part of a mean score above chance that is kept.
 
-    Without models of real records nothing is said, but for synthetic ones that teach
-    nothing: these are rough at best.
+    Without models of real records the word is not known, but for synthetic ones that
+    teach nothing: these are rough at best.
     """
     if made is None:
         return None
@@ -152,17 +152,18 @@ def of_models(
     return _said(word_of_kept(kept), reason, _MODEL_CURE, **figures, kept=kept)
 
 
-def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict | None:
-    """Returns the word for models of synthetic records that hardly learn anything."""
+def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
+    """Returns what models of synthetic records say alone: that they learn nothing, or else nothing."""
+    cure = "real training records beside (--train), which say what there is to learn"
+    reached = f"models of synthetic records reach {score} {synthetic:.3f}"
+    figures = {"score": score, "score_of_synthetic": synthetic}
     is_guessing = math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL
-    if not is_guessing:
-        return None
-    reason = (
-        f"models of synthetic records reach {score} {synthetic:.3f}, hardly better than "
-        "guessing"
-    )
-    cure = "real training records beside, which say whether there is more to learn"
-    return _said("rough", reason, cure, score=score, score_of_synthetic=synthetic)
+    if is_guessing:
+        return _said(
+            "rough", f"{reached}, hardly better than guessing", cure, **figures
+        )
+    unknown = f"{reached}: what they miss is not known without real training records"
+    return replace(_said(None, unknown, "", **figures), cures=(cure,))
 
 
 def _said(word: Word | None, reason: str, cure: str, **figures: Any) -> Verdict:

@@ -19,5 +19,7 @@ def test_models_that_guess_are_rough_at_best_without_a_ceiling(roc_auc, word):
 
 
 def test_nothing_is_claimed_of_models_that_learn_without_a_ceiling():
-    assert of_models("ROC-AUC", "roc_auc", 0.5, scored(0.8), None) is None
+    verdict = of_models("ROC-AUC", "roc_auc", 0.5, scored(0.8), None)
+    assert verdict.word is None
+    assert "is not known without real training records" in verdict.reasons[0]
     assert of_models("ROC-AUC", "roc_auc", 0.5, None, None) is None

@@ -21,8 +21,8 @@ WORDS: tuple[Word, ...] = get_args(Word)
 """From worst to best."""
 
 MEANINGS: Mapping[Word, str] = {
-    "good": "pairs of columns, and what is learnt from them, are close to the real "
-    "records'",
+    "good": "single columns and pairs of columns are close to those of the real "
+    "records",
     "usable": "the main patterns are there; small groups and fine detail are blurred",
     "rough": "single columns are about right; associations between them may be "
     "weakened or lost",
