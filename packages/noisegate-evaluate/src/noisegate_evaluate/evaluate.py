@@ -1,6 +1,6 @@
 """How synthetic records of any kind compare with real ones, in one call."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +52,7 @@ def evaluate(
     """
     from noisegate.models.linked.model import LinkedModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.sources.frames import read_table
+    from noisegate.sources.frames import read_known_records, read_table
     from noisegate.sources.sources import open_source
     from noisegate_evaluate import evaluate_images, evaluate_tables, images_of
 
@@ -79,14 +79,22 @@ def evaluate(
         )
     known = schema
 
-    def read(records: Any) -> Any:
-        if known.images is None:
-            return read_table(records, known, show_values=show_values)
-        return images_of(
-            open_source(records, known, show_values=show_values).batches(), known
-        )
+    unknown: dict[str, int] = {}
 
-    real, used = read(test), None if train is None else read(train)
+    def read(records: Any, real: str = "") -> Any:
+        """Reads records; of ``real`` ones, those with levels of the schema alone."""
+        if known.images is not None:
+            source = open_source(records, known, show_values=show_values)
+            return images_of(source.batches(), known)
+        if not real:
+            return read_table(records, known, show_values=show_values)
+        table, unknown[real] = read_known_records(
+            records, known, show_values=show_values
+        )
+        return table
+
+    used = None if train is None else read(train, "training")
+    real = read(test, "test")
     if made is not None:
         records = made.records(len(real if used is None else used), seed=seed)
         drawn = (
@@ -101,8 +109,25 @@ def evaluate(
         report = measure(drawn, real, known, used, seed=seed, progress=told, **options)
     return cast(
         "Report | ImageReport",
-        replace(report, fitted=None if made is None else made.verdict),
+        replace(
+            report,
+            fitted=None if made is None else made.verdict,
+            notes=(*report.notes, *notes_of_unknown(unknown)),
+        ),
     )
+
+
+def notes_of_unknown(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yields a note on real records that were left out for a level that is not in the schema.
+
+    Examples:
+        >>> from noisegate_evaluate.evaluate import notes_of_unknown
+        >>> list(notes_of_unknown({"test": 3, "training": 0}))
+        ['3 test records have a level that is not in the schema, and are left out']
+    """
+    for name, count in counts.items():
+        if count:
+            yield f"{count:,} {name} records have a level that is not in the schema, and are left out"
 
 
 def _evaluate_linked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -169,14 +169,17 @@ class EvaluateOptions:
             )
 
     def read(
-        self, read: Callable[[Path], _Records]
+        self,
+        read: Callable[[Path], _Records],
+        read_real: Callable[[Path], _Records] | None = None,
     ) -> tuple[_Records, _Records, _Records | None]:
-        """Reads the synthetic, the test and the training records."""
+        """Reads the synthetic, the test and the training records, the last two by `read_real` if it is given."""
+        read_real = read_real or read
         with ERR.status("Reading", spinner=spinner(ERR)):
             return (
                 read(self.synthetic),
-                read(self.test),
-                None if self.train is None else read(self.train),
+                read_real(self.test),
+                None if self.train is None else read_real(self.train),
             )
 
     def measure(
@@ -234,8 +237,9 @@ def _tables(
     networks: NetworkOptions,
 ) -> Any:
     from noisegate.schema.linked.schema import LinkedSchema
-    from noisegate.sources.frames import read_linked, read_table
+    from noisegate.sources.frames import read_known_records, read_linked, read_table
     from noisegate_evaluate import evaluate_linked, evaluate_tables
+    from noisegate_evaluate.evaluate import notes_of_unknown
     from noisegate_evaluate.images import find_pixels
     from noisegate_evaluate.reporting.private import (
         compared,
@@ -244,6 +248,8 @@ def _tables(
     )
 
     read: Any
+    read_real: Any = None
+    unknown: dict[str, int] = {}
     measure, look = cast(Any, evaluate_linked), cast(Any, compared_linked)
     more = options.given("jobs")
     if isinstance(schema, LinkedSchema):
@@ -264,16 +270,26 @@ def _tables(
         ):
             announce_files(path)
         read = partial(read_table, schema=schema, show_values=options.show_values)
+        if schema.images is None:
+
+            def read_real(path: Path) -> Any:
+                table, count = read_known_records(
+                    path, schema, show_values=options.show_values
+                )
+                unknown["test" if path == options.test else "training"] = count
+                return table
+
         measure, look = evaluate_tables, compared
         doing, more = (
             "Training classifiers and counting marginals",
             more | {"networks": networks},
         )
     with new_file(options.page, "page") if options.page else nullcontext() as page:
-        made, test, used = options.read(read)
+        made, test, used = options.read(read, read_real)
         report = options.measure(
             doing, suite, measure, made, test, schema, used, **more
         )
+        report = replace(report, notes=(*report.notes, *notes_of_unknown(unknown)))
         if page:
             page.chmod(0o600)
             page.write_text(

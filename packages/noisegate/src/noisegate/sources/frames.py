@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import DataError
-from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
+from noisegate.schema.columns import Column
 from noisegate.sources.headers import check_same_columns, check_unique_names
 from noisegate.sources.sources import open_source
 from noisegate.sources.tables.csv_file import NO_LAYOUT, TextLayout
@@ -69,6 +71,65 @@ def read_table(
             f"{name}: the files have different columns or types; make them consistent"
         )
     return pa.concat_tables(tables)
+
+
+def read_known_records(
+    path: Any, schema: Schema, *, show_values: bool = False
+) -> tuple[pa.Table, int]:
+    """Reads the records whose levels a schema knows, as `read_table` does.
+
+    Real records for an evaluation may have a level that nobody saw before them.
+
+    Args:
+        path: A path, or a table in memory.
+        schema: What the records fit, but for unknown levels.
+        show_values: Whether messages may quote values.
+
+    Returns:
+        The records with known levels alone; and how many others there are.
+
+    Raises:
+        DataError: if the records cannot be read, or none has known levels alone.
+    """
+    widened = [_with_unknown_level(column, schema) for column in schema.columns]
+    source = open_source(
+        path, replace(schema, columns=tuple(widened)), show_values=show_values
+    )
+    records = EncodedTable.concatenate(list(source.batches()))
+    codes = records.codes.copy()
+    is_known = np.ones(len(records), dtype=np.bool_)
+    for index, column in enumerate(schema.layout.coded):
+        unknown_code = len(column.levels)
+        has_unknown_level = source.schema.layout.coded[index].levels != column.levels
+        if has_unknown_level:
+            is_known &= codes[:, index] != unknown_code
+            # Behind it, a missing value has one code less without that level.
+            codes[:, index] -= codes[:, index] > unknown_code
+    if not is_known.any():
+        raise DataError(f"{path}: no record has levels of the schema alone")
+    known_records = EncodedTable(records.numeric, codes).rows(is_known)
+    return decode(known_records, schema), int((~is_known).sum())
+
+
+def _with_unknown_level(column: Column, schema: Schema) -> Column:
+    """Returns a column with a further level, which stands for all unknown ones.
+
+    Columns that have such a level, truth values and columns of relations stay as they
+    are.
+    """
+    if not isinstance(column, Categorical | Ordinal):
+        return column
+    if column.other is not None or column.name in schema.related_names:
+        return column
+    unknown: str | int = "\x00unknown"
+    if not column.has_text_levels:
+        unknown = max(int(level) for level in column.levels) + 1
+    return Categorical(
+        name=column.name,
+        levels=(*column.levels, unknown),
+        missing=column.missing,
+        other=unknown,
+    )
 
 
 def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
