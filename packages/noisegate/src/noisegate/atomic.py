@@ -27,6 +27,9 @@ from pathlib import Path
 from noisegate.errors import OptionError, said
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+# Up to the last "@", so that a password is hidden too that should have been encoded.
+_PASSWORD_OF_USER = re.compile(r"//([^:/@?#]*):.*@")
+_PASSWORD_OPTION = re.compile(r"(password=)[^&]*", re.IGNORECASE)
 # How /proc/self/mountinfo writes characters that would end a field or a line. The
 # backslash comes first, as the others are written with it.
 _MOUNTINFO_ESCAPES = (
@@ -48,18 +51,27 @@ _OF_OTHERS = 0o077
 def address(path: Path) -> str | None:
     """Returns the address that a path was made of, such as ``https://host/file``.
 
-    Paths lose one of the slashes of an address, which is put back.
+    Paths lose one of the slashes of an address, which is put back. Passwords are left
+    out, since addresses stand in messages.
 
     Returns:
         The address; None for a place on a disk, as which a folder called ``a:`` counts
         where it exists.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from noisegate.atomic import address
+        >>> address(Path("ftp://me:secret@host/file"))
+        'ftp://me@host/file'
     """
     if len(path.parts) < 2:
         return None
     scheme = path.parts[0]
     if not _SCHEME.fullmatch(scheme) or Path(scheme).exists():
         return None
-    return f"{scheme}//{'/'.join(path.parts[1:])}"
+    whole_address = f"{scheme}//{'/'.join(path.parts[1:])}"
+    without_password = _PASSWORD_OF_USER.sub(r"//\1@", whole_address)
+    return _PASSWORD_OPTION.sub(r"\1***", without_password)
 
 
 def check_on_disk(path: Path, description: str) -> None:

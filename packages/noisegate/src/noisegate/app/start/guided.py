@@ -652,7 +652,7 @@ class Guide:
         Raises:
             typer.Exit: if it was interrupted.
         """
-        command = f"noisegate {shlex.join(arguments)}"
+        command = f"noisegate {shlex.join(map(_shown_argument, arguments))}"
         self._asker.show_command(command)
         exit_code = self._program.main(
             [*arguments], prog_name="noisegate", standalone_mode=False
@@ -688,6 +688,14 @@ class Guide:
         raise OptionError(
             "stopped before any budget was spent; the plan is shown above."
         )
+
+
+def _shown_argument(argument: str) -> str:
+    """Returns an argument as it is shown: an address without its password."""
+    from noisegate.sources.stores import in_database, shown_path
+
+    path = Path(argument)
+    return shown_path(path) if in_database(path) else argument
 
 
 def _number_text(number: float) -> str:
