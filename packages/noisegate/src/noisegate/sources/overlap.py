@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError
 from noisegate.sources.stores import (
     Status,
@@ -18,7 +19,6 @@ from noisegate.sources.stores import (
     in_database,
     open_file,
     read_status,
-    shown_path,
     unreadable_error,
 )
 

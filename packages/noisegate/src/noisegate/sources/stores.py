@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 
-from noisegate.atomic import address
+from noisegate.atomic import address, shown_path
 from noisegate.errors import DataError, OptionError
 
 # The first part of `Path("s3://bucket/key")`, which merges the slashes.
@@ -61,8 +61,8 @@ def in_store(path: Path) -> bool:
     other_address = None if is_in_store else address(path)
     if other_address is not None:
         raise OptionError(
-            f"{other_address}: records are read from files and folders, from a store "
-            "that speaks S3, as s3://bucket/file, or from a table in a database, as "
+            f"{other_address}: records are read from files and folders, or from a store "
+            "that speaks S3, as s3://bucket/file, or a database, as "
             "postgresql://user@host/database?table=NAME (or duckdb, sqlite, snowflake); "
             "get the file first"
         )
@@ -80,18 +80,6 @@ def in_store(path: Path) -> bool:
 def in_database(path: Path) -> bool:
     """Returns whether a path is the address of a table in a database."""
     return path.parts[0] in _DATABASE_SCHEMES if path.parts else False
-
-
-def shown_path(path: Path) -> str:
-    """Returns a path as its user wrote it, for messages, without a password.
-
-    `Path` merges the slashes of `s3://`; they are put back.
-    """
-    if in_database(path):
-        return address(path) or str(path)
-    if in_store(path):
-        return f"s3://{_object_key(path)}"
-    return str(path)
 
 
 def absolute_path(path: Path) -> Path:

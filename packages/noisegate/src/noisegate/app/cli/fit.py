@@ -47,6 +47,7 @@ from noisegate.app.cli.options import (
     typed_setting,
 )
 from noisegate.app.cli.show_plan import show_plan
+from noisegate.atomic import shown_path, without_password
 from noisegate.errors import OptionError
 from noisegate.progress import LOG, Tell, reading
 
@@ -214,14 +215,13 @@ def locate_records(
         DataError: if a linked table has no path, or a path no table.
     """
     from noisegate.schema.schema import is_linked
-    from noisegate.sources.stores import shown_path
     from noisegate.sources.tables.tables import table_name
 
     if not is_linked(schema):
         if tables:
             raise OptionError(
-                f"--table {tables[0]} is for linked tables, and the schema describes "
-                "one table."
+                f"--table {without_password(tables[0])} is for linked tables, and the "
+                "schema describes one table."
             )
         return one_path(data)
 
@@ -318,8 +318,6 @@ class ConsoleObserver:
 
         For example ``noisegate fit --resume patients.csv --out model``.
         """
-        from noisegate.sources.stores import shown_path
-
         paths = data.values() if isinstance(data, dict) else [data]
         records = "".join(
             f"{shlex.quote(shown_path(Path(path)))} "
@@ -342,7 +340,6 @@ class ConsoleObserver:
         """
         from noisegate.methods.abilities import ChosenByAuto
         from noisegate.methods.registry import AUTO
-        from noisegate.sources.stores import shown_path
 
         if isinstance(data, dict):
             tables = [

@@ -29,9 +29,8 @@ from noisegate.app.cli.console import (
     warn,
 )
 from noisegate.app.cli.options import ImageOptions, Json, expand_options
-from noisegate.atomic import new_file
+from noisegate.atomic import new_file, shown_path
 from noisegate.errors import DataError, OptionError
-from noisegate.sources.stores import shown_path
 
 # What to do with a schema that was drafted from records.
 _ADVICE = (

@@ -25,6 +25,7 @@ from noisegate.app.drafts.links import (
     keys_of_ancestors,
     written_key,
 )
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Comparison
 from noisegate.schema.bounds import rounded_bounds
@@ -42,7 +43,6 @@ from noisegate.schema.linked.table_schema import (
 )
 from noisegate.sources.families import Families
 from noisegate.sources.linked import LinkedSource
-from noisegate.sources.stores import shown_path
 from noisegate.sources.tables.tables import table_name
 
 # A column that is the same in all children of each parent is remarked where so many

@@ -41,6 +41,7 @@ from noisegate.app.start.questions import (
     print_line,
     synthetic_path,
 )
+from noisegate.atomic import address
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
 from noisegate.privacy.events import SEVERAL
 
@@ -692,10 +693,7 @@ class Guide:
 
 def _shown_argument(argument: str) -> str:
     """Returns an argument as it is shown: an address without its password."""
-    from noisegate.sources.stores import in_database, shown_path
-
-    path = Path(argument)
-    return shown_path(path) if in_database(path) else argument
+    return address(Path(argument)) or argument
 
 
 def _number_text(number: float) -> str:

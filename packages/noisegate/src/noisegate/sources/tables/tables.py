@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows
 from noisegate.schema import Schema
@@ -45,7 +46,6 @@ from noisegate.sources.stores import (
     list_children,
     open_file,
     read_status,
-    shown_path,
     unreadable_error,
 )
 from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
