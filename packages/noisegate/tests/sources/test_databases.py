@@ -10,6 +10,7 @@ import types
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import psycopg
 import pyarrow as pa
@@ -481,6 +482,18 @@ def test_a_table_in_a_database_is_split_into_files_of_its_name(
     assert split == sorted(read(address), key=str)
     assert all(part.stat().st_mode & 0o77 == 0 for part in parts)
     assert pq.read_metadata(parts[0]).num_rows > 150
+
+
+def test_a_table_of_duckdb_is_split_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("clinic.duckdb") as connection:
+        connection.sql("CREATE TABLE visits AS SELECT range AS age FROM range(90)")
+    parts = split_records("duckdb:///clinic.duckdb?table=visits", 0.5)
+    assert [part.name for part in parts] == [
+        "visits-train.parquet",
+        "visits-test.parquet",
+    ]
+    assert sum(len(read(part, AGES)) for part in parts) == 90
 
 
 def test_tables_in_databases_have_names_and_are_apart(addresses, tmp_path):
