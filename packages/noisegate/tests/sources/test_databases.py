@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -151,12 +152,19 @@ def fill_sqlite(path, rows):
 
 
 @pytest.fixture
-def addresses(database, tmp_path):
-    """The address of one table in each kind of database, without its table."""
-    rows = records(500)
-    fill_postgresql(database, rows)
-    fill_sqlite(tmp_path / "clinic.sqlite", rows)
-    return {"postgresql": database, "sqlite": f"sqlite://{tmp_path}/clinic.sqlite"}
+def address_of(request, tmp_path):
+    """Fills one table in a database of a kind; returns its address, without the table."""
+
+    @cache
+    def fill(kind):
+        if kind == "sqlite":
+            fill_sqlite(tmp_path / "clinic.sqlite", records(500))
+            return f"sqlite://{tmp_path}/clinic.sqlite"
+        url = request.getfixturevalue("database")
+        fill_postgresql(url, records(500))
+        return url
+
+    return fill
 
 
 def named(address, table):
@@ -182,24 +190,24 @@ AGES = Schema([Integer(name="age", lower=0, upper=99)])
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
-def test_each_kind_of_column_reads_as_from_csv(addresses, kind, tmp_path):
+def test_each_kind_of_column_reads_as_from_csv(address_of, kind, tmp_path):
     texts = pa.table(
         {name: [row[name] for row in records(500)] for name in _POSTGRESQL_TYPES}
     )
     pacsv.write_csv(texts, tmp_path / "staff.csv")
-    address = named(addresses[kind], "The%20staff")
+    address = named(address_of(kind), "The%20staff")
     from_csv = list(open_source(tmp_path / "staff.csv", SCHEMA).batches())
     from_database = list(open_source(address, SCHEMA).batches())
     for expected, found in zip(from_csv, from_database, strict=True):
         assert np.array_equal(expected.numeric, found.numeric, equal_nan=True)
         assert np.array_equal(expected.codes, found.codes)
     # The only table need not be named.
-    assert read(addresses[kind]) == read(tmp_path / "staff.csv")
+    assert read(address_of(kind)) == read(tmp_path / "staff.csv")
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
-def test_a_table_is_read_in_batches_and_anew_in_each_pass(addresses, kind):
-    source = open_source(addresses[kind], SCHEMA)
+def test_a_table_is_read_in_batches_and_anew_in_each_pass(address_of, kind):
+    source = open_source(address_of(kind), SCHEMA)
     source.batch_rows = 64
     passes = [[rows.numeric for rows in source.batches()] for _ in range(2)]
     assert [len(batch) for batch in passes[0]] == [64] * 7 + [52]
@@ -209,14 +217,14 @@ def test_a_table_is_read_in_batches_and_anew_in_each_pass(addresses, kind):
     next(stopped)
     stopped.close()
     limited = open_source(
-        addresses[kind], SCHEMA, units=UnitLimit(column="id", contributions=1)
+        address_of(kind), SCHEMA, units=UnitLimit(column="id", contributions=1)
     )
     assert sum(map(len, limited.batches())) == 500
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
-def test_a_table_in_a_database_is_drafted(addresses, kind):
-    drafted = draft(addresses[kind])
+def test_a_table_in_a_database_is_drafted(address_of, kind):
+    drafted = draft(address_of(kind))
     kinds = {column.name: column.kind for column in drafted.schema.columns}
     assert kinds["price"] == "decimal" and kinds["day"] == "date"
     assert kinds["level"] in ("integer", "ordinal") and kinds["job"] == "categorical"
@@ -333,16 +341,16 @@ def test_cells_of_sqlite_become_text_each_by_itself(tmp_path):
         assert refusal.value.__context__ is None
 
 
-def test_a_file_of_sqlite_can_be_read_in_another_process(addresses, monkeypatch):
-    source = open_source(addresses["sqlite"], SCHEMA)
+def test_a_file_of_sqlite_can_be_read_in_another_process(address_of, monkeypatch):
+    source = open_source(address_of("sqlite"), SCHEMA)
     [part] = source.split_into_parts(100)
     monkeypatch.chdir("/")
     part = pickle.loads(pickle.dumps(part))
     assert sum(len(rows()) for rows in part.batch_readers()) == 500
 
 
-def test_a_table_of_a_server_is_not_divided_among_workers(addresses):
-    source = open_source(addresses["postgresql"], SCHEMA)
+def test_a_table_of_a_server_is_not_divided_among_workers(address_of):
+    source = open_source(address_of("postgresql"), SCHEMA)
     with pytest.raises(OptionError, match="in memory or of a server; write it to Parq"):
         source.check_can_be_split()
 
@@ -465,10 +473,10 @@ def test_a_password_comes_from_the_environment_or_the_address(locked, monkeypatc
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
 def test_a_table_in_a_database_is_split_into_files_of_its_name(
-    addresses, kind, tmp_path, monkeypatch
+    address_of, kind, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    address = named(addresses[kind], "The%20staff")
+    address = named(address_of(kind), "The%20staff")
     parts = split_records(address, 0.5, unit_column="id")
     assert (
         parts
@@ -496,9 +504,9 @@ def test_a_table_of_duckdb_is_split_too(tmp_path, monkeypatch):
     assert sum(len(read(part, AGES)) for part in parts) == 90
 
 
-def test_tables_in_databases_have_names_and_are_apart(addresses, tmp_path):
-    staff = Path(named(addresses["postgresql"], "The%20staff"))
-    visits = Path(named(addresses["sqlite"], "visits"))
+def test_tables_in_databases_have_names_and_are_apart(address_of, tmp_path):
+    staff = Path(named(address_of("postgresql"), "The%20staff"))
+    visits = Path(named(address_of("sqlite"), "visits"))
     assert list(table_names([staff, visits])) == ["The_staff", "visits"]
     check_apart(str(staff), str(visits))
     check_apart(str(staff), str(tmp_path / "clinic.sqlite"))
@@ -571,10 +579,11 @@ def peak_of(address):
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
-def test_memory_does_not_grow_with_a_table(database, kind, tmp_path):
+def test_memory_does_not_grow_with_a_table(request, kind, tmp_path):
     peaks = []
     for rows in (100_000, 1_500_000):
         if kind == "postgresql":
+            database = request.getfixturevalue("database")
             table = f"t{rows}"
             sql(
                 database,
