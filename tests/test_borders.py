@@ -40,6 +40,7 @@ CORE = {
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import psycopg\nimport sqlite3\n",
+    "sources.tables.sqlite_file": "import sqlite3\n",
     "gate.silos.keys": "import cryptography\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",
@@ -255,6 +256,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
             "dp_accounting is the oracle",
         ),
         ("noisegate.methods.__init__", "import psycopg.sql", "One file speaks"),
+        ("noisegate.sources.tables.tables", "import sqlite3", "One file speaks"),
         (
             "noisegate.gate.gate",
             "from cryptography.hazmat.primitives import hashes",

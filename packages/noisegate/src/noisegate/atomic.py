@@ -27,6 +27,10 @@ from pathlib import Path
 from noisegate.errors import OptionError, said
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+# Up to the last "@", so that a password is hidden too that should have been encoded. A
+# path has lost one of the slashes.
+_PASSWORD_OF_USER = re.compile(r"(:/{1,2}[^:/@?#]*):.*@")
+_PASSWORD_OPTION = re.compile(r"(password=)[^&]*", re.IGNORECASE)
 # How /proc/self/mountinfo writes characters that would end a field or a line. The
 # backslash comes first, as the others are written with it.
 _MOUNTINFO_ESCAPES = (
@@ -48,18 +52,35 @@ _OF_OTHERS = 0o077
 def address(path: Path) -> str | None:
     """Returns the address that a path was made of, such as ``https://host/file``.
 
-    Paths lose one of the slashes of an address, which is put back.
+    Paths lose one of the slashes of an address, which is put back. Passwords are left
+    out, since addresses stand in messages.
 
     Returns:
         The address; None for a place on a disk, as which a folder called ``a:`` counts
         where it exists.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from noisegate.atomic import address
+        >>> address(Path("ftp://me:secret@host/file"))
+        'ftp://me@host/file'
     """
     if len(path.parts) < 2:
         return None
     scheme = path.parts[0]
     if not _SCHEME.fullmatch(scheme) or Path(scheme).exists():
         return None
-    return f"{scheme}//{'/'.join(path.parts[1:])}"
+    return without_password(f"{scheme}//{'/'.join(path.parts[1:])}")
+
+
+def without_password(text: str) -> str:
+    """Returns a text without the password of an address in it."""
+    return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD_OF_USER.sub(r"\1@", text))
+
+
+def shown_path(path: Path) -> str:
+    """Returns a path as its user wrote it, for messages, without a password."""
+    return without_password(address(path) or str(path))
 
 
 def check_on_disk(path: Path, description: str) -> None:

@@ -190,6 +190,7 @@ EXTRAS = {
     "python_calamine": "files",
     "pyreadstat": "files",
     "duckdb": "duckdb",
+    "adbc_driver_postgresql": "databases",
     "matplotlib": "images",
     "PIL": "images",
     "torch": "torch",

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images
 from noisegate.schema import ImageShape, Schema
@@ -21,7 +22,6 @@ from noisegate.sources.stores import (
     in_store,
     list_children,
     read_status,
-    shown_path,
     unreadable_error,
 )
 from noisegate.sources.tables.parts import (

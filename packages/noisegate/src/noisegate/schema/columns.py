@@ -212,7 +212,7 @@ def unfit_type(column: Column, found_type: str) -> Problem:
         None,
         f"column {column.name!r}: expected {column.expected_value}, found a column "
         f"of {found_type}; convert the column, or describe it as another kind than "
-        f"{column.kind!r} in the schema",
+        f"{column.kind!r} in the schema, or put it under `ignore`",
     )
 
 

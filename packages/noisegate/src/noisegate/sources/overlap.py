@@ -11,13 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError
 from noisegate.sources.stores import (
     Status,
     files_below,
+    in_database,
     open_file,
     read_status,
-    shown_path,
     unreadable_error,
 )
 
@@ -30,7 +31,8 @@ _CURE = (
 def check_apart(private: Any, public: Any) -> None:
     """Requires that private and public data share no file, and are not one table.
 
-    A path and a table in memory are not compared.
+    A path and a table in memory are not compared. Tables in databases are compared by
+    their addresses alone, and with no file.
 
     Args:
         private: The private data: a path, or a table in memory.
@@ -42,11 +44,26 @@ def check_apart(private: Any, public: Any) -> None:
     private_is_path = isinstance(private, str | Path)
     public_is_path = isinstance(public, str | Path)
     if private_is_path and public_is_path:
-        _check_no_shared_file(Path(private), Path(public))
+        _check_no_shared_path(Path(private), Path(public))
     elif (
         not private_is_path and not public_is_path and _are_same_table(private, public)
     ):
         raise DataError(f"public: the public table is the private one. {_CURE}")
+
+
+def _check_no_shared_path(private: Path, public: Path) -> None:
+    """Requires that two paths share no file, and are not one table in a database.
+
+    Raises:
+        DataError: that names the public file or table; or for a file that cannot be
+            read.
+    """
+    if private == public and in_database(public):
+        raise DataError(
+            f"public={shown_path(public)!r}: is the table of the private data. {_CURE}"
+        )
+    if not in_database(private) and not in_database(public):
+        _check_no_shared_file(private, public)
 
 
 def digest_of(path: Path) -> str:

@@ -7,6 +7,7 @@ of the other, and equal records are never torn apart.
 
 import csv
 import hashlib
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -21,9 +22,10 @@ import pyarrow.parquet as pq
 from noisegate.atomic import new_file
 from noisegate.errors import DataError, OptionError, choices, said
 from noisegate.schema.schema import Schema, read_schema
+from noisegate.sources.stores import in_database
 from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
 from noisegate.sources.tables.parts import ParquetFile
-from noisegate.sources.tables.tables import Origin, find_files
+from noisegate.sources.tables.tables import Origin, find_files, table_name
 
 _ROWS_OF_BATCH = 1 << 15
 
@@ -40,10 +42,12 @@ def split_records(
     Equal records go to the same file. Nothing is written if anything fails.
 
     Parts of a CSV file are CSV, copied as it stands. Those of any other file, such as a
-    workbook, are Parquet: a schema reads their cells as it reads the file's.
+    workbook, are Parquet: a schema reads their cells as it reads the file's. Parts of a
+    table in a database are called like the table, and lie in the current folder.
 
     Args:
-        path: A file of records: CSV, Parquet or another kind that `fit` reads.
+        path: A file of records: CSV, Parquet or another kind that `fit` reads; or the
+            address of a table in a database.
         test: The probability of a record, or unit, to go to the test file.
         unit_column: Records with the same value there go to the same file; None to
             decide for each record.
@@ -75,7 +79,7 @@ def split_records(
             f"{said('test', test)} must be a share of the records between 0 and 1, such "
             "as 0.2."
         )
-    if not path.is_file():
+    if not in_database(path) and not path.is_file():
         raise DataError(
             f"{str(path)!r}: expected one file; split the files of a folder one by one."
         )
@@ -92,7 +96,7 @@ def split_records(
     with new_file(train_path) as train_file, new_file(test_path) as test_file:
         for file in (train_file, test_file):
             # Nobody may read a part who may not read the whole.
-            file.chmod(path.stat().st_mode | stat.S_IWUSR)
+            file.chmod(_permissions_of(path) | stat.S_IWUSR)
         division = _Division(
             train_file=train_file,
             test_file=test_file,
@@ -124,8 +128,17 @@ def part_paths(
     return _part_paths_of(Path(path), origin)
 
 
+def _permissions_of(path: Path) -> int:
+    """Returns who may read a file; of a table in a database, its user alone may."""
+    return stat.S_IRUSR if in_database(path) else path.stat().st_mode
+
+
 def _part_paths_of(path: Path, origin: Origin) -> tuple[Path, Path]:
     """Returns the two parts of a file: of its own kind, or Parquet."""
+    if in_database(path):
+        # A table may be called by characters that no file name has.
+        name = re.sub(r"[^\w.-]+", "_", table_name(path))
+        return Path(f"{name}-train.parquet"), Path(f"{name}-test.parquet")
     keeps_its_kind = _is_plain_text(origin) or isinstance(origin, ParquetFile)
     suffix = path.suffix if keeps_its_kind else ".parquet"
     return (

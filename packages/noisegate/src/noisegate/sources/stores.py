@@ -20,11 +20,12 @@ from urllib.parse import urlsplit
 
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 
-from noisegate.atomic import address
+from noisegate.atomic import address, shown_path
 from noisegate.errors import DataError, OptionError
 
 # The first part of `Path("s3://bucket/key")`, which merges the slashes.
 _SCHEME = "s3:"
+_DATABASE_SCHEMES = ("duckdb:", "sqlite:", "postgresql:", "postgres:", "snowflake:")
 # An address that is wrong shall say so while somebody waits for it.
 _CONNECT_SECONDS = 10.0
 _REQUEST_SECONDS = 60.0
@@ -61,7 +62,9 @@ def in_store(path: Path) -> bool:
     if other_address is not None:
         raise OptionError(
             f"{other_address}: records are read from files and folders, or from a store "
-            "that speaks S3, as s3://bucket/file; get the file first"
+            "that speaks S3, as s3://bucket/file, or a database, as "
+            "postgresql://user@host/database?table=NAME (or duckdb, sqlite, snowflake); "
+            "get the file first"
         )
     # As in s3://key:secret@bucket.
     names_user = is_in_store and any("@" in bucket for bucket in path.parts[1:2])
@@ -74,14 +77,9 @@ def in_store(path: Path) -> bool:
     return is_in_store
 
 
-def shown_path(path: Path) -> str:
-    """Returns a path as its user wrote it, for messages.
-
-    `Path` merges the slashes of `s3://`; they are put back.
-    """
-    if in_store(path):
-        return f"s3://{_object_key(path)}"
-    return str(path)
+def in_database(path: Path) -> bool:
+    """Returns whether a path is the address of a table in a database."""
+    return path.parts[0] in _DATABASE_SCHEMES if path.parts else False
 
 
 def absolute_path(path: Path) -> Path:

@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from noisegate.atomic import shown_path
 from noisegate.errors import OptionError
 from noisegate.progress import Tell, bar
 
@@ -176,7 +177,7 @@ def announce_files(data: str | Path) -> None:
     Args:
         data: Path of a file or folder, or its address in an object store.
     """
-    from noisegate.sources.stores import in_store, shown_path
+    from noisegate.sources.stores import in_store
     from noisegate.sources.tables.tables import ANY_TEXT, find_files
 
     path = Path(data)

@@ -47,6 +47,7 @@ from noisegate.app.cli.options import (
     typed_setting,
 )
 from noisegate.app.cli.show_plan import show_plan
+from noisegate.atomic import shown_path, without_password
 from noisegate.errors import OptionError
 from noisegate.progress import LOG, Tell, reading
 
@@ -74,7 +75,8 @@ def fit_command(
         list[str] | None,
         typer.Argument(
             help="Private records: CSV, Parquet, JSON lines, Arrow, a workbook, a file of "
-            "SPSS, Stata or SAS, a folder of these, or duckdb:///FILE. Private "
+            "SPSS, Stata or SAS, a folder of these, or a table in a database, as "
+            "postgresql://USER@HOST/DATABASE?table=TABLE, sqlite:///FILE or duckdb:///FILE. Private "
             "images: a folder of class folders or with labels.csv, Parquet with an "
             "image column, an .npz file, or MNIST's idx files on disk. Linked tables: "
             "a file or a folder for each, called like it, or one folder that holds "
@@ -213,12 +215,13 @@ def locate_records(
         DataError: if a linked table has no path, or a path no table.
     """
     from noisegate.schema.schema import is_linked
+    from noisegate.sources.tables.tables import table_name
 
     if not is_linked(schema):
         if tables:
             raise OptionError(
-                f"--table {tables[0]} is for linked tables, and the schema describes "
-                "one table."
+                f"--table {without_password(tables[0])} is for linked tables, and the "
+                "schema describes one table."
             )
         return one_path(data)
 
@@ -230,11 +233,11 @@ def locate_records(
     if holds_all_tables and not paths:
         return schema.parts(data_paths[0])
     for path in data_paths:
-        name = Path(path).stem
+        name = table_name(Path(path))
         if name in paths:
             raise OptionError(
-                f"DATA {path}: there is another path for the table {name!r}, "
-                f"{paths[name]}; give one."
+                f"DATA {shown_path(Path(path))}: there is another path for the table "
+                f"{name!r}, {shown_path(Path(paths[name]))}; give one."
             )
         paths[name] = path
     return schema.parts(paths)
@@ -315,7 +318,12 @@ class ConsoleObserver:
 
         For example ``noisegate fit --resume patients.csv --out model``.
         """
-        records = "" if data is None else f"{shlex.quote(str(data))} "
+        paths = data.values() if isinstance(data, dict) else [data]
+        records = "".join(
+            f"{shlex.quote(shown_path(Path(path)))} "
+            for path in paths
+            if path is not None
+        )
         out = shlex.quote(str(folder.out))
         return f"noisegate fit --resume {records}--out {out}"
 
@@ -334,7 +342,9 @@ class ConsoleObserver:
         from noisegate.methods.registry import AUTO
 
         if isinstance(data, dict):
-            tables = [f"{name} ({path})" for name, path in data.items()]
+            tables = [
+                f"{name} ({shown_path(Path(path))})" for name, path in data.items()
+            ]
             say(f"Linked tables: {', '.join(tables)}.")
         elif gate.schema.images is None:
             announce_files(data)

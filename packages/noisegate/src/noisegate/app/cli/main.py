@@ -38,6 +38,7 @@ from noisegate.app.cli.console import (
     print_json,
 )
 from noisegate.app.request import DOORS
+from noisegate.atomic import without_password
 from noisegate.errors import (
     EXTRAS,
     PACKAGES,
@@ -379,7 +380,7 @@ def _usage_message(error: Exception) -> str:
         message = message.rstrip(".") + more()
     context = getattr(error, "ctx", None)
     hint = "" if context is None else f" See: {context.command_path} --help"
-    return f"{message.rstrip('.')}.{hint}"
+    return f"{without_password(message).rstrip('.')}.{hint}"
 
 
 def _fault_message(error: Exception) -> str:

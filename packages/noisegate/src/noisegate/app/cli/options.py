@@ -36,6 +36,7 @@ from typing import (
 from typer import Context, Option
 
 from noisegate.app.request import DOORS, Door, Request
+from noisegate.atomic import without_password
 from noisegate.errors import OptionError
 from noisegate.registry import extensions, one_name_each
 
@@ -704,9 +705,11 @@ def parse_table_paths(tables: Sequence[str]) -> dict[str, str]:
     paths: dict[str, str] = {}
     for text in tables:
         name, equals, path = (part.strip() for part in text.partition("="))
-        if not equals or not name or not path:
+        # As in postgresql://host/db?table=visits, of which no table is called so.
+        is_address = "://" in name
+        if not equals or not name or not path or is_address:
             raise OptionError(
-                f"--table {text!r} must look like NAME=PATH, for instance --table "
+                f"--table {without_password(text)!r} must look like NAME=PATH, for instance --table "
                 "visits=2024/visits.csv."
             )
         if name in paths:

@@ -29,7 +29,7 @@ from noisegate.app.cli.console import (
     warn,
 )
 from noisegate.app.cli.options import ImageOptions, Json, expand_options
-from noisegate.atomic import new_file
+from noisegate.atomic import new_file, shown_path
 from noisegate.errors import DataError, OptionError
 
 # What to do with a schema that was drafted from records.
@@ -179,7 +179,7 @@ def _check_single_source(
     if len(sources) > 1:
         cure = "give one of them"
         if public:
-            cure = f"leave {' '.join(map(str, public))} out"
+            cure = f"leave {' '.join(map(shown_path, public))} out"
         raise OptionError(f"{' and '.join(sources)} each describe the records; {cure}.")
 
 
@@ -218,7 +218,7 @@ def _init_from_file(
         with show_progress("Reading records", None), _form_as_cure(form):
             drafted = draft(public, label=label, form=stated_form)
         path.write_bytes(drafted.toml().encode())
-    _warn_about_copies(f"{public}", declared="that file")
+    _warn_about_copies(shown_path(public), declared="that file")
 
     _list_reasons(drafted.ignored)
     for remark in drafted.record_remarks:
@@ -226,7 +226,7 @@ def _init_from_file(
     form_description = drafted.schema.file.description
     if form_description:
         say(
-            f"[file] states how {public} is written ({form_description}); private "
+            f"[file] states how {shown_path(public)} is written ({form_description}); private "
             "files are read and copies are written in the same form."
         )
     column_count = len(drafted.schema.columns)
@@ -272,7 +272,8 @@ def _init_from_linked_files(
         with show_progress("Reading records", None):
             drafted = draft_linked(table_names(public))
         path.write_bytes(drafted.toml().encode())
-    _warn_about_copies(", ".join(map(str, public)), declared="all of them")
+    files = ", ".join(map(shown_path, public))
+    _warn_about_copies(files, declared="all of them")
 
     for child, link in drafted.links.items():
         say(f"{child} is linked to its parent {link.parent}: {link.reason}.")
@@ -401,8 +402,8 @@ def _init_from_names(
         "if known."
     )
     say(
-        f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 "
-        "--records ABOUT_HOW_MANY -o schema.toml"
+        f"Next: noisegate schema discover {shown_path(file)} --columns {out} "
+        "--epsilon 0.5 --records ABOUT_HOW_MANY -o schema.toml"
     )
     return {"columns": len(names), "open": list(names)}
 

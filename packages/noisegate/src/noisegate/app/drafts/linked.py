@@ -25,6 +25,7 @@ from noisegate.app.drafts.links import (
     keys_of_ancestors,
     written_key,
 )
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Comparison
 from noisegate.schema.bounds import rounded_bounds
@@ -43,6 +44,7 @@ from noisegate.schema.linked.table_schema import (
 from noisegate.schema.relations.ordered import are_near
 from noisegate.sources.families import Families
 from noisegate.sources.linked import LinkedSource
+from noisegate.sources.tables.tables import table_name
 
 # A column that is the same in all children of each parent is remarked where so many
 # parents have two or more.
@@ -118,8 +120,8 @@ def table_names(paths: list[Path]) -> dict[str, Path]:
     """Returns files and folders by the names of the tables that they hold.
 
     Args:
-        paths: The files and folders; a table is called like its file, without the
-            ending.
+        paths: The files and folders, or addresses of tables in databases; a table is
+            called like its file, without the ending.
 
     Raises:
         OptionError: if two tables would have one name.
@@ -132,11 +134,11 @@ def table_names(paths: list[Path]) -> dict[str, Path]:
     """
     paths_by_name: dict[str, Path] = {}
     for path in paths:
-        name = re.sub(r"[^\w-]+", "_", path.stem).lstrip("-_") or "table"
+        name = re.sub(r"[^\w-]+", "_", table_name(path)).lstrip("-_") or "table"
         if name in paths_by_name:
             raise OptionError(
-                f"{path} and {paths_by_name[name]} would both be the table {name!r}; "
-                "rename one"
+                f"{shown_path(path)} and {shown_path(paths_by_name[name])} would both be "
+                f"the table {name!r}; rename one"
             )
         paths_by_name[name] = path
     return paths_by_name

@@ -41,6 +41,7 @@ from noisegate.app.start.questions import (
     print_line,
     synthetic_path,
 )
+from noisegate.atomic import address
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
 from noisegate.privacy.events import SEVERAL
 
@@ -652,7 +653,7 @@ class Guide:
         Raises:
             typer.Exit: if it was interrupted.
         """
-        command = f"noisegate {shlex.join(arguments)}"
+        command = f"noisegate {shlex.join(map(_shown_argument, arguments))}"
         self._asker.show_command(command)
         exit_code = self._program.main(
             [*arguments], prog_name="noisegate", standalone_mode=False
@@ -688,6 +689,11 @@ class Guide:
         raise OptionError(
             "stopped before any budget was spent; the plan is shown above."
         )
+
+
+def _shown_argument(argument: str) -> str:
+    """Returns an argument as it is shown: an address without its password."""
+    return address(Path(argument)) or argument
 
 
 def _number_text(number: float) -> str:

@@ -300,8 +300,10 @@ def _parse_unit_column(text: str) -> str | None:
 
 
 def _parse_existing_path(text: str) -> str:
-    """Parses the path of a file or folder that is there."""
-    if not Path(text).exists():
+    """Parses the path of a file or folder that is there, or the address of a table."""
+    from noisegate.sources.stores import in_database
+
+    if not in_database(Path(text)) and not Path(text).exists():
         raise ValueError(f"{text!r} does not exist")
     return text
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote
 
 import pyarrow as pa
 
-from noisegate.errors import DataError, choices, require
+from noisegate.errors import DataError, require
+from noisegate.sources.tables.addresses import choose_table
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
 from noisegate.sources.tables.parts import WholeFile
 
@@ -96,33 +95,4 @@ class DuckDbTable(WholeFile):
             "SELECT table_name FROM information_schema.tables "
             "WHERE table_schema = 'main' ORDER BY table_name"
         ).fetchall()
-        names = [name for (name,) in rows]
-        if self.table in names:
-            return self.table
-        if self.table or len(names) != 1:
-            named = f"no table {self.table!r}" if self.table else "not one table"
-            available = choices(self.table, names) if names else "none"
-            raise DataError(
-                f"{self.name}: has {named}, but {available}; name one behind the path, "
-                "as ?table=NAME"
-            )
-        return str(names[0])
-
-
-def find_duckdb_table(path: Path) -> DuckDbTable:
-    """Returns the table that an address of DuckDB names.
-
-    Args:
-        path: The address, whose slashes `Path` merges.
-
-    Raises:
-        DataError: if there is no such file.
-    """
-    place, _, query = "/".join(path.parts[1:]).partition("?")
-    tables = parse_qs(query).get("table", [""])
-    file = Path(unquote(place))
-    if not file.exists():
-        file = Path("/") / file
-    if not file.is_file():
-        raise DataError(f"duckdb:///{place}: there is no such file; check the path")
-    return DuckDbTable(file, table=tables[0])
+        return choose_table(self.name, self.table, [name for (name,) in rows])

@@ -283,8 +283,8 @@ def _no_table_error(data: Any) -> DataError:
     return DataError(f"expected a path, {TABLES}, found {type(data).__name__}; {cure}")
 
 
-def _wrap_batches(
-    name: str, schema: pa.Schema, read_tables: ReadColumns, *, diagnosis: str
+def wrap_batches(
+    name: str, schema: pa.Schema, read_tables: ReadColumns, *, cure: str
 ) -> TableInMemory:
     """Wraps what hands out tables of Arrow.
 
@@ -292,35 +292,36 @@ def _wrap_batches(
         name: What messages call it.
         schema: The schema of the tables.
         read_tables: Reads them; they may be longer than was asked for.
-        diagnosis: A line of Python that shows the user what is wrong if they cannot be
-            read.
+        cure: What the user should do if they cannot be read, for the message.
     """
 
     def read_columns(columns: list[Any], rows: int) -> Iterator[pa.Table]:
         """Yields the tables, cut to at most `rows` records each.
 
         Raises:
-            DataError: in place of whatever the library raises, since its message may
-                quote a private value. It is raised behind the handler, and so without
-                that error as its context.
+            DataError: in place of whatever else is raised, since the message of a
+                library may quote a private value. It is raised behind the handler, and
+                so without that error as its context.
         """
         try:
             for table in read_tables(columns, rows):
                 for start in range(0, table.num_rows, rows):
                     yield table.slice(start, rows)
             return
-        except (GeneratorExit, KeyboardInterrupt, MemoryError):
+        except (GeneratorExit, KeyboardInterrupt, MemoryError, DataError):
             raise
         except Exception:
             # What the caller of this generator throws into it ends here as well, which
             # only ever is one of those above.
             pass
-        raise DataError(
-            f"{name}: cannot be read to its end; data = {diagnosis} shows what is wrong "
-            "with it"
-        )
+        raise DataError(f"{name}: cannot be read to its end; {cure}")
 
     return TableInMemory(name, schema, read_columns)
+
+
+def _show_by(line: str) -> str:
+    """Returns the cure of data that cannot be read: a line of Python shows why."""
+    return f"data = {line} shows what is wrong with it"
 
 
 def _wrap_lazy_frame(frame: Any) -> TableInMemory:
@@ -345,7 +346,8 @@ def _wrap_lazy_frame(frame: Any) -> TableInMemory:
             "with it"
         )
     read_tables = partial(_compute_batches, frame)
-    return _wrap_batches("LazyFrame", schema, read_tables, diagnosis="data.collect()")
+    cure = _show_by("data.collect()")
+    return wrap_batches("LazyFrame", schema, read_tables, cure=cure)
 
 
 def _wrap_query(query: Any) -> TableInMemory:
@@ -373,7 +375,7 @@ def _wrap_query(query: Any) -> TableInMemory:
             for batch in reader:
                 yield pa.Table.from_batches([batch]).select(names)
 
-    return _wrap_batches(name, schema, read_tables, diagnosis=diagnosis)
+    return wrap_batches(name, schema, read_tables, cure=_show_by(diagnosis))
 
 
 def _open_stream(query: Any) -> pa.RecordBatchReader:
@@ -473,11 +475,11 @@ def _wrap_hugging_face(data: Any) -> TableInMemory:
         selected = data.select_columns(names).with_format("arrow")
         return iter(selected.iter(batch_size=rows))
 
-    return _wrap_batches(
+    return wrap_batches(
         name,
         data.features.arrow_schema,
         read_tables,
-        diagnosis="datasets.Dataset.from_list(list(data))",
+        cure=_show_by("datasets.Dataset.from_list(list(data))"),
     )
 
 

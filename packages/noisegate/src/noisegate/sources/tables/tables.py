@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from noisegate.atomic import shown_path
 from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows
 from noisegate.schema import Schema
@@ -41,10 +42,10 @@ from noisegate.sources.headers import check_header, check_same_columns
 from noisegate.sources.stores import (
     Status,
     absolute_path,
+    in_database,
     list_children,
     open_file,
     read_status,
-    shown_path,
     unreadable_error,
 )
 from noisegate.sources.tables.csv_file import NO_LAYOUT, CsvFile, TextLayout
@@ -107,14 +108,15 @@ def require_files(origins: Sequence[RecordOrigin]) -> Sequence[FilePart]:
     """Requires that all origins are files, and returns them.
 
     Raises:
-        OptionError: if one is a table in memory, which another process cannot open.
+        OptionError: if one is a table in memory, which another process cannot open, or
+            of a server, which may hand out its records in another order there.
     """
     files: list[FilePart] = []
     for origin in origins:
         if not isinstance(origin, CsvFile | ParquetFile | WholeFile):
             raise OptionError(
                 f"{origin.name}: only files are read in parts, and this is a table in "
-                "memory; write it to Parquet and give the path, or leave "
+                "memory or of a server; write it to Parquet and give the path, or leave "
                 "the engine out"
             )
         files.append(origin)
@@ -137,31 +139,71 @@ def open_origins(
         What messages call the table, and its origins.
     """
     if isinstance(source, str | Path):
-        return Path(source).name or str(source), find_files(Path(source), layout)
+        path = Path(source)
+        origins = find_files(path, layout)
+        # An address may hold a password.
+        name = origins[0].name if in_database(path) else path.name
+        return name or str(source), origins
     table = table_in_memory(source, names)
     return table.name, [table]
+
+
+def table_name(path: Path) -> str:
+    """Returns what a table is called by its path, such as `visits` of visits.csv."""
+    if in_database(path):
+        from noisegate.sources.tables.addresses import table_of_address
+
+        return table_of_address(path)
+    return path.stem
 
 
 def find_files(path: Path, layout: TextLayout = NO_LAYOUT) -> list[Origin]:
     """Returns the file at a path, or the tables directly in a folder, sorted by name.
 
     Args:
-        path: A file or folder.
+        path: A file or folder, or the address of a table in a database.
         layout: What the schema says of text files.
 
     Raises:
         DataError: if there is none, or it is of another kind.
     """
     try:
-        if path.parts[:1] == ("duckdb:",):
-            from noisegate.sources.tables.duckdb_file import find_duckdb_table
-
-            return [find_duckdb_table(path)]
+        if in_database(path):
+            return [_open_database_table(path)]
         if is_folder(path):
             return _open_files_in_folder(path, layout)
         return [_open_file(path, layout)]
     except OSError as error:
         raise unreadable_error(path, error) from None
+
+
+def _open_database_table(path: Path) -> Origin:
+    """Opens the table in a database that an address names.
+
+    Each kind has its file, which is imported where there is one of it.
+
+    Raises:
+        DataError: if there is no such table, or its database cannot be opened.
+    """
+    from noisegate.sources.tables.addresses import (
+        parse_file_address,
+        parse_server_address,
+    )
+
+    kind = path.parts[0]
+    if kind == "duckdb:":
+        from noisegate.sources.tables.duckdb_file import DuckDbTable
+
+        file, table = parse_file_address(path)
+        return DuckDbTable(file, table=table)
+    if kind == "sqlite:":
+        from noisegate.sources.tables.sqlite_file import SQLiteTable
+
+        file, table = parse_file_address(path)
+        return SQLiteTable(file, table=table)
+    from noisegate.sources.tables.server_table import open_server_table
+
+    return open_server_table(parse_server_address(path))
 
 
 def is_folder(path: Path) -> bool:
