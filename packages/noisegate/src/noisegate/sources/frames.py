@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import DataError
-from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
+from noisegate.schema import Categorical, EncodedTable, Schema, decode
 from noisegate.schema.columns import Column
 from noisegate.sources.headers import check_same_columns, check_unique_names
 from noisegate.sources.sources import open_source
@@ -117,13 +117,14 @@ def _with_unknown_level(column: Column, schema: Schema) -> Column:
     Columns that have such a level, truth values and columns of relations stay as they
     are.
     """
-    if not isinstance(column, Categorical | Ordinal):
+    if column.numeric or column.is_truth_value:
         return column
-    if column.other is not None or column.name in schema.related_names:
+    has_other = getattr(column, "other", None) is not None
+    if has_other or column.name in schema.related_names:
         return column
     unknown: str | int = "\x00unknown"
-    if not column.has_text_levels:
-        unknown = max(int(level) for level in column.levels) + 1
+    if isinstance(column.levels[0], int):
+        unknown = max(column.levels) + 1
     return Categorical(
         name=column.name,
         levels=(*column.levels, unknown),
