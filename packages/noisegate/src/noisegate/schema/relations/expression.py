@@ -1,7 +1,8 @@
 """Formulas of columns: parsed from text, and computed for many records at once.
 
 A formula has names of columns, numbers, `+ - * / **`, brackets, and the functions of
-`FUNCTIONS`. A name that is no identifier stands in backticks: `` `blood pressure` ``.
+`FUNCTIONS`. A name that is no identifier stands in backticks, `` `blood pressure` ``,
+and so does a keyword of Python, `` `yield` ``.
 
 Dates count as days since 1970-01-01, points in time and lengths of time as seconds, so
 that `discharge - admission` is days, or seconds.
@@ -10,6 +11,7 @@ that `discharge - admission` is days, or seconds.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -90,7 +92,7 @@ class Expression:
             raise SchemaError(
                 f"{self.text!r} is no formula; write columns with + - * / ** and "
                 "brackets, such as weight / (height / 100) ** 2, and names with "
-                "blanks in backticks"
+                "blanks or that are keywords, such as `yield`, in backticks"
             ) from None
 
     def _name(self, node: ast.Name) -> str:
@@ -185,12 +187,13 @@ def _check_node(node: ast.expr, text: str) -> None:
 
 
 def quoted(name: str) -> str:
-    """Returns a name as a formula writes it: in backticks if it is no identifier.
+    """Returns a name as a formula writes it: in backticks if Python reads no name in it.
 
     Examples:
         >>> from noisegate.schema.relations.expression import quoted
-        >>> quoted("age"), quoted("blood pressure")
-        ('age', '`blood pressure`')
+        >>> quoted("age"), quoted("blood pressure"), quoted("yield")
+        ('age', '`blood pressure`', '`yield`')
     """
-    is_plain = name.isidentifier() and name.isascii() and name not in FUNCTIONS
+    is_name = name.isidentifier() and not keyword.iskeyword(name)
+    is_plain = is_name and name.isascii() and name not in FUNCTIONS
     return name if is_plain else f"`{name}`"
