@@ -187,7 +187,7 @@ def _check_node(node: ast.expr, text: str) -> None:
 
 
 def quoted(name: str) -> str:
-    """Returns a name as a formula writes it: in backticks if Python reads no name in it.
+    """Returns a name as a formula writes it: in backticks if Python has no such name.
 
     Examples:
         >>> from noisegate.schema.relations.expression import quoted
