@@ -5,7 +5,15 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Schema
-from noisegate.schema import Boolean, Expression, Formula, Integer, Ordered
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Expression,
+    Formula,
+    Integer,
+    Lookup,
+    Ordered,
+)
 from noisegate_evaluate.reading import with_coordinates
 from noisegate_evaluate.report import evaluate_tables
 
@@ -51,3 +59,27 @@ def test_a_value_outside_the_schema_has_no_difference():
     assert extended["end - start"].to_pylist() == [6, None, None]
     assert described.names == ("start", "end", "double", "end - start")
     assert described.relations == ()
+
+
+def test_rules_are_found_in_tables_with_a_column_that_follows_from_another():
+    towns = [f"T{number:02}" for number in range(20)]
+    coasts = {town: str(index < 10) for index, town in enumerate(towns)}
+    schema = Schema(
+        [
+            Categorical(name="coast", levels=("False", "True")),
+            Categorical(name="town", levels=towns),
+            Boolean(name="ill"),
+        ],
+        relations=[Lookup(name="coast", source="town", levels=coasts)],
+    )
+    residents = np.random.default_rng(0).choice(towns, 400)
+    records = pa.table(
+        {
+            "coast": [coasts[town] for town in residents],
+            "town": residents,
+            "ill": [coasts[town] == "True" for town in residents],
+        }
+    )
+    rules = evaluate_tables(records, records, schema).metrics["rules"]
+    assert rules.broken == []
+    assert rules.found == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -303,7 +303,8 @@ class RulesKept(MetricResult):
         cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any
     ) -> RulesKept | None:
         """Returns the figures; None where real records show no rule, or have too many columns to look for some."""
-        schema: Schema = more["schema"]
+        # Rules are found in the columns of the file; those that relations leave out are among them.
+        schema: Schema = replace(more["schema"], relations=())
         if len(schema.names) > MAX_COLUMNS:
             return None
         ours, theirs = (

@@ -188,3 +188,10 @@ def test_what_is_missing_by_chance_is_not_remarked():
     for name in ("few", "rare"):
         columns[name] = np.where(np.arange(RECORD_COUNT) == 7, np.nan, AGES)
     assert "missing" not in drafted_rules(**columns)[1]
+
+
+def test_a_column_named_like_a_keyword_of_python_may_stand_in_a_formula():
+    width, length = RANDOM.uniform(1, 9, (2, RECORD_COUNT)).round(2)
+    columns = {"yield": length, "width": width, "area": length * width}
+    rules, _ = drafted_rules(**columns)
+    assert rules == {"area = `yield` * width"}

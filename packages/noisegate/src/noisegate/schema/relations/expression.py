@@ -1,8 +1,9 @@
 """Formulas of columns: parsed from text, and computed for many records at once.
 
 A formula has names of columns, numbers, `+ - * / **`, brackets, and the functions of
-`FUNCTIONS`. A name that is no identifier stands in backticks: `` `blood pressure` ``.
-Columns of linked tables have names such as ``visits.day``, which need none.
+`FUNCTIONS`. A name that is no identifier stands in backticks, `` `blood pressure` ``,
+and so does a keyword of Python, `` `yield` ``. Columns of linked tables have names such
+as ``visits.day``, which need none.
 
 Dates count as days since 1970-01-01, points in time and lengths of time as seconds, so
 that `discharge - admission` is days, or seconds.
@@ -11,6 +12,7 @@ that `discharge - admission` is days, or seconds.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -92,7 +94,7 @@ class Expression:
             raise SchemaError(
                 f"{self.text!r} is no formula; write columns with + - * / ** and "
                 "brackets, such as weight / (height / 100) ** 2, and names with "
-                "blanks in backticks"
+                "blanks or that are keywords, such as `yield`, in backticks"
             ) from None
 
     def _name(self, node: ast.Name) -> str:
@@ -197,14 +199,18 @@ def _check_node(node: ast.expr, text: str) -> None:
 
 
 def quoted(name: str) -> str:
-    """Returns a name as a formula writes it: in backticks if it is no identifier.
+    """Returns a name as a formula writes it: in backticks if Python has no such name.
 
     Examples:
         >>> from noisegate.schema.relations.expression import quoted
         >>> quoted("age"), quoted("visits.day"), quoted("blood pressure")
         ('age', 'visits.day', '`blood pressure`')
+        >>> quoted("yield")
+        '`yield`'
     """
-    table, dot, column = name.rpartition(".")
-    is_named = column.isidentifier() and (table.isidentifier() or not dot)
-    is_plain = is_named and name.isascii() and name not in FUNCTIONS
+    parts = name.split(".") if name.count(".") == 1 else [name]
+    are_names = all(
+        part.isidentifier() and not keyword.iskeyword(part) for part in parts
+    )
+    is_plain = are_names and name.isascii() and name not in FUNCTIONS
     return name if is_plain else f"`{name}`"

@@ -1,0 +1,170 @@
+"""How often do plan and fit promise more than evaluate finds? Runs all three on tables of Rdatasets.
+
+    python benchmarks/verdicts/run.py --tables DIR --results FILE --models DIR [--epsilons 1 .3 3] [--seeds 0]
+
+Each run appends one line of JSON to FILE at once, and a run that has a line is not done again: stop it and give the
+command again as you like. Tables come in a random order that is always the same (`corpus.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from corpus import Table, find_tables
+from judge import judge
+
+# A run is a fork of this process, which has imported everything.
+_PROCESSES = multiprocessing.get_context("fork")
+
+
+class Case(NamedTuple):
+    """A run that is to be done."""
+
+    table: Table
+    epsilon: float
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, float, int]:
+        """What its line in the results is found by."""
+        return self.table.name, self.epsilon, self.seed
+
+
+def planned_cases(options: argparse.Namespace) -> Iterator[Case]:
+    """Yields the runs that are asked for, table by table."""
+    tables = list(find_tables(options.tables, held_out=options.held_out))
+    for table in tables[: round(options.share * len(tables))]:
+        if options.only and table.name not in options.only:
+            continue
+        for seed in options.seeds:
+            for epsilon in options.epsilons:
+                yield Case(table, epsilon, seed)
+
+
+def finished_keys(results: Path, *, retry_errors: bool) -> set[tuple[str, float, int]]:
+    """Returns the runs that have a line already.
+
+    Args:
+        results: File of lines.
+        retry_errors: Whether a line with an error does not count.
+    """
+    if not results.exists():
+        return set()
+    runs = [json.loads(line) for line in results.read_text().splitlines()]
+    return {
+        (run["table"], run["epsilon"], run["seed"])
+        for run in runs
+        if not (retry_errors and "error" in run)
+    }
+
+
+def judge_within(case: Case, models: Path, limit_seconds: float) -> dict[str, Any]:
+    """Judges in a process of its own, which is stopped at the limit."""
+    receiver, sender = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_send_judged, args=(sender, case, models))
+    start = time.monotonic()
+    process.start()
+    sender.close()
+    run: dict[str, Any] = {
+        "table": case.table.name,
+        "epsilon": case.epsilon,
+        "seed": case.seed,
+        "seconds": {},
+    }
+    try:
+        if receiver.poll(limit_seconds):
+            run = receiver.recv()
+        else:
+            message = f"too long: more than {limit_seconds:g} seconds"
+            run["error"] = {"stage": "", "type": "TooLong", "message": message}
+    except EOFError:
+        process.join()
+        message = f"the process ended with {process.exitcode}"
+        run["error"] = {"stage": "", "type": "Crash", "message": message}
+    finally:
+        process.kill()
+        process.join()
+    run["seconds"]["total"] = round(time.monotonic() - start, 1)
+    return run
+
+
+def _send_judged(sender: Connection, case: Case, models: Path) -> None:
+    sender.send(judge(case.table, case.epsilon, case.seed, models))
+
+
+def parse_options() -> argparse.Namespace:
+    """Returns the options of the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        required=True,
+        help="checkout of Rdatasets, with datasets.csv and csv/",
+    )
+    parser.add_argument(
+        "--results", type=Path, required=True, help="file of lines to append to"
+    )
+    parser.add_argument(
+        "--models", type=Path, required=True, help="folder for models and records"
+    )
+    parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 0.3, 3.0))
+    parser.add_argument("--seeds", nargs="+", type=int, default=(0,))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument(
+        "--limit-seconds", type=float, default=300.0, help="longest time of a run"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the tables, the first ones"
+    )
+    parser.add_argument("--only", nargs="+", help="names of tables, PACKAGE/NAME")
+    parser.add_argument(
+        "--retry-errors",
+        action="store_true",
+        help="do runs again that an error stopped; their last line counts",
+    )
+    parser.add_argument(
+        "--held-out",
+        action="store_true",
+        help="the tables that nothing is chosen on, for final figures",
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Runs what is asked for and has no line yet."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    options = parse_options()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    finished = finished_keys(options.results, retry_errors=options.retry_errors)
+    cases = [case for case in planned_cases(options) if case.key not in finished]
+    print(f"{len(finished):,} runs are done, {len(cases):,} remain", flush=True)
+    lock = Lock()
+
+    def run(case: Case) -> None:
+        line = judge_within(case, options.models, options.limit_seconds)
+        with lock, options.results.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+            words = [
+                line.get(stage, {}).get("word") for stage in ("plan", "fit", "evaluate")
+            ]
+            problem = line.get("error", {}).get("message", "")[:100]
+            print(*case.key, *words, line["seconds"]["total"], problem, flush=True)
+
+    with ThreadPoolExecutor(options.processes) as pool:
+        list(pool.map(run, cases))
+
+
+if __name__ == "__main__":
+    main()
