@@ -224,7 +224,8 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
     )
     said = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
     assert near.verdict.word == "usable" and said in near.verdict.reasons
-    assert apart.verdict.word == "good" and "too_close" not in apart.verdict.figures
+    assert apart.verdict.word in ("usable", "good")
+    assert "too_close" not in apart.verdict.figures
     made = near.sample(RECORDS, seed=0)
     between = made["discharged"].to_numpy() - made["admitted"].to_numpy()
     assert between.astype(int).std() > 2 * days.std(), "what is said is so"

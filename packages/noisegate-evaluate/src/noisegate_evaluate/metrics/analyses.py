@@ -32,6 +32,9 @@ _COMPARED = 10_000
 _ROUNDING = 1e-12  # of numbers in [0, 1]
 _RIDGE = 1e-3
 _CLEAR = 4.0  # standard errors
+# Coefficients that are farther apart are wrong in the same way. Without a limit, one column whose real values differ by
+# a hair of its range would decide the mean of all.
+_MOST_APART = 10.0
 _LARGE = 0.1  # coefficients from here on are counted
 
 
@@ -242,9 +245,9 @@ class Regressions(MetricResult):
     """Coefficients of a regression of every number (OLS) and every column of yes and no (logistic) on all others.
 
     Numbers are in standard deviations of the real ones, levels against the most frequent one. ``error`` is the mean
-    absolute difference. Real records tell ``clear`` ones of OLS from 0 by four standard errors; the part ``signs`` of
-    these has the right sign, and ``kept`` is 1 less the mean relative error, at most 1 each, of those from .1 on; None
-    without any.
+    absolute difference, of which each is `_MOST_APART` at most. Real records tell ``clear`` ones of OLS from 0 by four
+    standard errors; the part ``signs`` of these has the right sign, and ``kept`` is 1 less the mean relative error, at
+    most 1 each, of those from .1 on; None without any.
     """
 
     PRINTED: ClassVar = {
@@ -274,7 +277,7 @@ class Regressions(MetricResult):
         for place, (right, error) in (
             (place, told) for place, told in theirs.items() if place in ours
         ):
-            apart.append(np.abs(ours[place][0] - right))
+            apart.append(np.minimum(np.abs(ours[place][0] - right), _MOST_APART))
             clear = np.abs(right) > _CLEAR * error
             signs.append(np.sign(ours[place][0][clear]) == np.sign(right[clear]))
             clear &= np.abs(right) >= _LARGE

@@ -4,8 +4,8 @@ A forecast follows from public facts, before anything is spent. It starts from t
 on the share of records that half the cells of a one-way table hold together
 (`expected_error`). Over tables, ε and numbers of records, the odds of a synthetic
 record to be in a wrong cell grew with a power of that noise, below 1 as a fit denoises.
-The constants come from `benchmarks/tables/verdict.py`, which says how well they do on
-tables that they were not chosen on.
+Those constants come from `benchmarks/tables/verdict.py`. The word for a noise is the
+one that most of many real tables reached at it (`noisegate.methods.word_odds`).
 
 Verdicts put a forecast in words: that of a plan with what would lead to a better one
 (`verdict_of_plan`), that of a fit with what its release shows (`verdict_of_fit`).
@@ -33,15 +33,19 @@ from noisegate.answers.verdict import (
     word_of_misplaced,
 )
 from noisegate.errors import OptionError
+from noisegate.methods.word_odds import (
+    FIT_CERTAINTY,
+    ODDS,
+    PLAN_CERTAINTY,
+    likely_word,
+    word_shares,
+)
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
     from noisegate.schema.linked.schema import LinkedSchema
-
-# Half of the tables with numbers keep 80 % of their coefficients up to this noise.
-_MAX_NOISE_OF_REGRESSIONS = 0.002
 
 # Values of ε that are worth proposing, and numbers of cells of numeric columns.
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0)
@@ -239,8 +243,8 @@ class Forecast:
             out independent of each other.
         measured_pairs: Number of pairs that are measured among so many records.
         planned_pairs: Number of pairs that the plan names.
-        regressions: Whether numbers may be explained by other columns; how well is not
-            known before a fit.
+        certainty: The share of real tables that reach `word` or a better one at this
+            noise.
     """
 
     records: float
@@ -249,7 +253,7 @@ class Forecast:
     paired: bool
     measured_pairs: int = 0
     planned_pairs: int = 0
-    regressions: bool = False
+    certainty: float = PLAN_CERTAINTY
 
     @property
     def singles(self) -> float:
@@ -266,33 +270,36 @@ class Forecast:
         """The verdict in a word.
 
         Where several columns come out independent of each other, all or some of them,
-        it is "rough", or "noise" if even single columns are. Otherwise the expected
-        error of pairs decides, and that of single columns if there are no pairs. It is
-        "usable" at best if regressions are expected to lose their coefficients.
+        it is "rough", or "noise" if even single columns are. Otherwise it is what most
+        real tables reach at this noise; where there are no pairs, what the expected
+        error of single columns says.
         """
         keeps_pairs = self.paired and self.measured_pairs == self.planned_pairs
         if self.columns > 1 and not keeps_pairs:
             return "noise" if self.singles > MISPLACED["rough"] else "rough"
-        word = word_of_misplaced(self.pairs if self.paired else self.singles)
-        loses_regressions = self.regressions and self.noise > _MAX_NOISE_OF_REGRESSIONS
-        return "usable" if word == "good" and loses_regressions else word
+        if self.paired:
+            return likely_word(self.noise, self.certainty)
+        return word_of_misplaced(self.singles)
 
     def records_for(self) -> dict[Word, float]:
         """Computes how many records each word takes, from best to worst.
 
-        The noise on shares falls as one over the number of records. A word is reached
-        at the noise of its largest error, `MISPLACED`; "good" with regressions also
-        takes less than `_MAX_NOISE_OF_REGRESSIONS`.
+        The noise on shares falls as one over the number of records. With so many, a
+        fit says the word, as four of five real tables reach it (`FIT_CERTAINTY`); where
+        there are no pairs, the expected error of single columns is that of the word.
 
         Returns:
             Numbers of records, not rounded, for those words that any number can reach.
         """
-        curve = _PAIR_CURVE if self.paired else _COLUMN_CURVE
-        max_noise = {
-            word: curve.noise_for(misplaced) for word, misplaced in MISPLACED.items()
-        }
-        if self.regressions:
-            max_noise["good"] = min(max_noise["good"], _MAX_NOISE_OF_REGRESSIONS)
+        if self.paired:
+            max_noise = {
+                word: odds.noise_for(FIT_CERTAINTY) for word, odds in ODDS.items()
+            }
+        else:
+            max_noise = {
+                word: _COLUMN_CURVE.noise_for(misplaced)
+                for word, misplaced in MISPLACED.items()
+            }
         any_is_possible = self.paired or self.columns == 1
         return {
             word: self.records * self.noise / noise
@@ -320,8 +327,8 @@ def forecast(plan: Plan, records: float) -> Forecast:
         >>> forecast(plan, 10).word, forecast(plan, 100_000).word
         ('noise', 'good')
         >>> needed = forecast(plan, 10).records_for()
-        >>> round(forecast(plan, needed["good"]).pairs, 6)
-        0.04
+        >>> forecast(plan, needed["good"]).word
+        'good'
     """
     design: Design = plan.design
     noise_std = {
@@ -334,15 +341,13 @@ def forecast(plan: Plan, records: float) -> Forecast:
         measured_pairs = len(pairs)
         planned_pairs = len(design.pairs)
     errors = expected_error(plan, records)
-    measures_pairs = PAIRS in errors
     return Forecast(
         records=records,
         noise=errors[SINGLES].noise_on_half,
         columns=len(design.columns),
-        paired=measures_pairs,
+        paired=PAIRS in errors,
         measured_pairs=measured_pairs,
         planned_pairs=planned_pairs,
-        regressions=measures_pairs and bool(design.layout.numeric),
     )
 
 
@@ -352,7 +357,7 @@ def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
     Like that of a plan, it starts from the noise on single columns, of which the curves
     of error of columns and of pairs are functions. All pairs that the design has are
     measured in the release: none is planned that will not be, so that the numbers of
-    both are left at 0. What regressions lose is judged by the fit itself.
+    both are left at 0.
 
     Args:
         design: The queries of the release.
@@ -369,6 +374,7 @@ def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
         noise=errors[SINGLES].noise_on_half,
         columns=len(design.columns),
         paired=PAIRS in errors,
+        certainty=FIT_CERTAINTY,
     )
 
 
@@ -578,8 +584,8 @@ def _verdict_of_forecast(
 def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
     """Yields the reasons for the verdict that a forecast comes to, `Forecast.word`.
 
-    The expected errors come first, then what is not measured, and then that regressions
-    lower a word which the errors of pairs alone would call good.
+    The expected errors come first, then what real tables came to at this noise, and
+    then what is not measured.
     """
     errors = f"{in_percent(expected.singles)} per column"
     if expected.paired:
@@ -588,6 +594,8 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
         f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect "
         f"a total variation error of {errors}"
     )
+    if expected.paired:
+        yield _corpus_reason(expected.noise)
     if not expected.paired and expected.columns > 1:
         yield "no pairs of columns are measured: synthetic columns are independent"
     if expected.measured_pairs < expected.planned_pairs:
@@ -603,14 +611,14 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
             "interactions of three columns are kept only with a label of classes, or "
             "in `triples`"
         )
-    is_lowered_by_regressions = (
-        expected.word == "usable" and word_of_misplaced(expected.pairs) == "good"
+
+
+def _corpus_reason(noise: float) -> str:
+    """Says how real tables came out at a noise, in whole per cent."""
+    shares = [f"{share:.0%} {word}" for word, share in word_shares(noise).items()]
+    return (
+        f"of real tables with as much noise, {', '.join(shares[:-1])} and {shares[-1]}"
     )
-    if is_lowered_by_regressions:
-        yield (
-            "regressions of numbers on all other columns may keep less than 80% of "
-            "their coefficients"
-        )
 
 
 def _next_better_word(expected: Forecast) -> Word:

@@ -23,8 +23,9 @@ kept.
 scores to those of the release.
 
 **Verdicts.** An association is named if it is strong and exceeds what noise makes of so
-many pairs. A number and another column are *too close to be told apart* if the copy
-cannot show how they differ: with r² of means of cells, if ::
+many pairs. A pair is *not known* if even an association of 1 would not exceed that,
+and counts as not kept. A number and another column are *too close to be told apart* if
+the copy cannot show how they differ: with r² of means of cells, if ::
 
     1 - r² of the model + variance within cells + noise on r²  >  2 (1 - r² of release)
 
@@ -57,6 +58,7 @@ import numpy.typing as npt
 
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.verdict import (
+    WORDS,
     Verdict,
     Word,
     in_percent,
@@ -90,6 +92,9 @@ _MIN_NAMED_STRENGTH = 0.2
 _CLEAR_STDS = 3.0
 # Of the total of unclear associations, an upper bound of about 98 % is taken.
 _UPPER_BOUND_STDS = 2
+# With a larger share of pairs that are not known, a fit is rough at best; with any, it
+# is usable at best.
+_MAX_UNKNOWN_SHARE = 0.25
 # Associations that may be hidden do not matter up to this strength, as the root of the
 # mean square.
 _HARMLESS_STRENGTH = 0.1
@@ -741,10 +746,19 @@ def _verdict_on_associations(
             "rely on single columns only"
         )
 
-    parts_kept = {
-        " × ".join(fit.names[column] for column in association.columns): (
-            association.shared / association.released
+    unknown = [
+        _pair_name(fit, association)
+        for association in associations
+        if association.chance >= 1
+    ]
+    if unknown:
+        word = _word_of_unknown(word, len(unknown) / len(associations))
+        figures["pairs_not_known"] = len(unknown)
+        reasons.append(
+            f"too noisy to show any association, so not known: {_listed(unknown)}"
         )
+    parts_kept = {
+        _pair_name(fit, association): association.shared / association.released
         for association in strong
     }
     figures["associations"] = parts_kept
@@ -802,9 +816,30 @@ def _reason_of_weakened(parts_kept: Mapping[str, float]) -> Iterator[str]:
     """
     weakened = [name for name, part in parts_kept.items() if part < WEAKENED]
     if weakened:
-        n_more = len(weakened) - _MAX_NAMED
-        more = f" and {n_more} more" if n_more > 0 else ""
-        yield f"weakened: {', '.join(weakened[:_MAX_NAMED])}{more}"
+        yield f"weakened: {_listed(weakened)}"
+
+
+def _pair_name(fit: PairwiseFit, association: Association) -> str:
+    """Returns the names of the two columns of an association."""
+    return " × ".join(fit.names[column] for column in association.columns)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Lists names, the first ones of many, and says how many more there are."""
+    n_more = len(names) - _MAX_NAMED
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f"{', '.join(names[:_MAX_NAMED])}{more}"
+
+
+def _word_of_unknown(word: Word | None, unknown_share: float) -> Word:
+    """Returns the word of a fit of which some pairs are not known.
+
+    Args:
+        word: The word so far; None where nothing is known of associations.
+        unknown_share: Share of the measured pairs that are not known, above 0.
+    """
+    most: Word = "rough" if unknown_share > _MAX_UNKNOWN_SHARE else "usable"
+    return most if word is None else min(word, most, key=WORDS.index)
 
 
 def _word_of_missing_pairs(word: Word | None, *, was_screened: bool) -> Word | None:
