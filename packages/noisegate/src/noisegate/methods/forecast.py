@@ -34,9 +34,7 @@ from noisegate.answers.verdict import (
 )
 from noisegate.errors import OptionError
 from noisegate.methods.word_odds import (
-    FIT_CERTAINTY,
     ODDS,
-    PLAN_CERTAINTY,
     likely_word,
     word_shares,
 )
@@ -243,8 +241,6 @@ class Forecast:
             out independent of each other.
         measured_pairs: Number of pairs that are measured among so many records.
         planned_pairs: Number of pairs that the plan names.
-        certainty: The share of real tables that reach `word` or a better one at this
-            noise.
     """
 
     records: float
@@ -253,7 +249,6 @@ class Forecast:
     paired: bool
     measured_pairs: int = 0
     planned_pairs: int = 0
-    certainty: float = PLAN_CERTAINTY
 
     @property
     def singles(self) -> float:
@@ -278,23 +273,21 @@ class Forecast:
         if self.columns > 1 and not keeps_pairs:
             return "noise" if self.singles > MISPLACED["rough"] else "rough"
         if self.paired:
-            return likely_word(self.noise, self.certainty)
+            return likely_word(self.noise)
         return word_of_misplaced(self.singles)
 
     def records_for(self) -> dict[Word, float]:
         """Computes how many records each word takes, from best to worst.
 
-        The noise on shares falls as one over the number of records. With so many, a
-        fit says the word, as four of five real tables reach it (`FIT_CERTAINTY`); where
-        there are no pairs, the expected error of single columns is that of the word.
+        The noise on shares falls as one over the number of records. With so many, most
+        real tables reach the word (`CERTAINTY`); where there are no pairs, the expected
+        error of single columns is that of the word.
 
         Returns:
             Numbers of records, not rounded, for those words that any number can reach.
         """
         if self.paired:
-            max_noise = {
-                word: odds.noise_for(FIT_CERTAINTY) for word, odds in ODDS.items()
-            }
+            max_noise = {word: odds.noise_for() for word, odds in ODDS.items()}
         else:
             max_noise = {
                 word: _COLUMN_CURVE.noise_for(misplaced)
@@ -374,7 +367,6 @@ def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
         noise=errors[SINGLES].noise_on_half,
         columns=len(design.columns),
         paired=PAIRS in errors,
-        certainty=FIT_CERTAINTY,
     )
 
 

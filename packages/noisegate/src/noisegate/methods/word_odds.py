@@ -22,12 +22,11 @@ from dataclasses import dataclass
 
 from noisegate.answers.verdict import WORDS, Word
 
-PLAN_CERTAINTY = 2 / 3
-"""The word of a plan is one that so many real tables reach or pass."""
-FIT_CERTAINTY = 4 / 5
-"""The word of a fit is one that so many reach or pass, as it stands on public pages.
+CERTAINTY = 3 / 4
+"""The word for a noise is the one that so many real tables reach or pass.
 
-Numbers of records that a word takes are those at which a fit would say it.
+It is that of plans and of fits alike, so that a fit says what its plan promised, unless
+its release says less; and of the numbers of records that each word takes.
 """
 
 
@@ -48,7 +47,7 @@ class WordOdds:
         odds_against: float = (noise / self.half_noise) ** self.power
         return 1 / (1 + odds_against)
 
-    def noise_for(self, certainty: float) -> float:
+    def noise_for(self, certainty: float = CERTAINTY) -> float:
         """Computes the largest noise at which such a share reaches the word."""
         odds = certainty / (1 - certainty)
         noise: float = self.half_noise / odds ** (1 / self.power)
@@ -63,12 +62,12 @@ ODDS: Mapping[Word, WordOdds] = {
 """From best to worst; what reaches none of them is noise."""
 
 
-def likely_word(noise: float, certainty: float) -> Word:
+def likely_word(noise: float, certainty: float = CERTAINTY) -> Word:
     """Returns the best word that such a share of tables reaches at a noise.
 
     Examples:
         >>> from noisegate.methods.word_odds import likely_word
-        >>> [likely_word(noise, 0.8) for noise in (0.0001, 0.005, 0.05, 0.5)]
+        >>> [likely_word(noise) for noise in (0.0001, 0.005, 0.05, 0.5)]
         ['good', 'usable', 'rough', 'noise']
     """
     for word, odds in ODDS.items():
