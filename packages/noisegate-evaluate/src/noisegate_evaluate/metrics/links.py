@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from noisegate.records import Rows
 from noisegate.schema import Schema
-from noisegate.schema.linked.schema import Link
+from noisegate.schema.linked.schema import Link, LinkedTable
+from noisegate.schema.relations.values import encoded_values, values_of
 from noisegate_evaluate.metrics.marginals import (
     Counts,
     OrderDistance,
@@ -304,27 +305,49 @@ def gap_distance(synthetic: np.ndarray, real: np.ndarray) -> GapDistance | None:
 
 
 def broken_rules(linked: LinkedTables, link: Link) -> int:
-    """Returns how many children break a rule of their table, or one that binds them to their parent."""
-    if not link.records.constraints:
-        return 0
+    """Returns how many children break a rule or a relation of their table, or one that binds them to their parent."""
+    between = replace(link.records, constraints=(), relations=link.relations)
     families = linked.families[link.name]
-    numeric, codes = [], []
-    for table, rows in ((link.parent, families.parent), (link.child, families.rows)):
-        records, schema = linked.tables[table.name], table.schema
-        numeric += [
-            read_numbers(records, column, schema).unit[rows]
-            for column in schema.file_layout.numeric
-        ]
-        codes += [
-            read_levels(records, column, schema).codes[rows]
-            for column in schema.file_layout.coded
-        ]
-    count = len(families.rows)
-    beside = Rows(
-        np.array(numeric, np.float64).reshape(-1, count).T,
-        np.array(codes, np.int32).reshape(-1, count).T,
+    if not len(families.rows):
+        return 0
+    parents = _encoded_records(linked, link.parent, families.parent)
+    children = _encoded_records(linked, link.child, families.rows)
+    beside = Link.beside(parents, children)
+    is_broken = link.records.broken(beside)
+    is_broken |= _breaks_relations(beside, between)
+    is_broken |= _breaks_relations(children, link.child.schema)
+    return int(is_broken.sum())
+
+
+def _encoded_records(
+    linked: LinkedTables, table: LinkedTable, rows: np.ndarray
+) -> Rows:
+    """Encodes some records of a table by the columns of its file, (rows,)."""
+    records, schema = linked.tables[table.name], table.schema
+    numeric = [
+        read_numbers(records, column, schema).unit[rows]
+        for column in schema.file_layout.numeric
+    ]
+    codes = [
+        read_levels(records, column, schema).codes[rows]
+        for column in schema.file_layout.coded
+    ]
+    return Rows(
+        np.array(numeric, np.float64).reshape(-1, len(rows)).T,
+        np.array(codes, np.int32).reshape(-1, len(rows)).T,
     )
-    return int(link.records.broken(beside).sum())
+
+
+def _breaks_relations(records: Rows, schema: Schema) -> np.ndarray:
+    """Returns which records are other ones after they were measured and restored, (records,)."""
+    if not schema.relations:
+        return np.zeros(len(records), dtype=np.bool_)
+    measured = schema.measured_values(values_of(records, schema.file_layout))
+    restored = schema.file_rows(encoded_values(measured, schema.layout))
+    same_numbers = np.isclose(records.numeric, restored.numeric, equal_nan=True)
+    is_changed: np.ndarray = ~same_numbers.all(axis=1)
+    is_changed |= (records.codes != restored.codes).any(axis=1)
+    return is_changed
 
 
 def _of_all(counted: Mapping[tuple[str, ...], Counts]) -> OrderDistance | None:

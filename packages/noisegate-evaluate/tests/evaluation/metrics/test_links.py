@@ -214,6 +214,11 @@ def test_what_a_relation_measures_of_a_child_is_compared():
     distances = link_distances(
         tables([2, 4, 2, 4]), tables([2, 2, 4, 4]), schema.links[0], bins=10
     )
+    assert distances.broken == 0
+    broken = link_distances(
+        tables([2, 4, 1, 4]), tables([2, 2, 4, 4]), schema.links[0], bins=10
+    )
+    assert broken.broken == 1
     # One pair is entered × day, the other one entered × the difference of the two.
     assert distances.parent_child.total == 2
     assert distances.parent_child.largest == 0.5
