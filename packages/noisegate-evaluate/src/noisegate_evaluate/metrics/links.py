@@ -345,9 +345,9 @@ def _breaks_relations(records: Rows, schema: Schema) -> np.ndarray:
     measured = schema.measured_values(values_of(records, schema.file_layout))
     restored = schema.file_rows(encoded_values(measured, schema.layout))
     same_numbers = np.isclose(records.numeric, restored.numeric, equal_nan=True)
-    is_changed: np.ndarray = ~same_numbers.all(axis=1)
-    is_changed |= (records.codes != restored.codes).any(axis=1)
-    return is_changed
+    has_changed_number = (~same_numbers).any(axis=1)
+    has_changed_level = (records.codes != restored.codes).any(axis=1)
+    return np.logical_or(has_changed_number, has_changed_level)
 
 
 def _of_all(counted: Mapping[tuple[str, ...], Counts]) -> OrderDistance | None:
