@@ -15,6 +15,7 @@ import numpy as np
 
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.verdict import Verdict
+from noisegate.app.heading import HEADING_NAMES
 from noisegate.models.tables.associations import WEAKENED
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, schema_cost_sentence
@@ -220,7 +221,7 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 
 
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("title", "owner"), ""),
+    **dict.fromkeys(HEADING_NAMES, ""),
     **dict.fromkeys(
         (
             "cards_",
@@ -238,6 +239,7 @@ _NOTHING: dict[str, Any] = {
     **{
         "errors": None,
         "picture": None,
+        "is_dated": False,
         "unmeasured": 0,
         "unfitted_cells": (0, 0),
         "unfitted_error": 0.0,
@@ -288,6 +290,7 @@ def public_page(
     png: bytes | None,
     changed: Sequence[Change] = (),
     rules: ModelRules | None = None,
+    is_dated: bool = False,
     **heading: str,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
@@ -296,7 +299,7 @@ def public_page(
     where nobody knows. `held_out` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
     images `png` is a picture of some. `rules` says how many records keep to the rules, None where most do. The
-    `heading` is what its owner says: title and owner.
+    `heading` is what its owner says: title, owner and purpose; `is_dated` whether the page says the day.
     """
     schema = release.schema
     found = []
@@ -347,6 +350,7 @@ def public_page(
         ],
         rules=rules,
         picture=None if png is None else base64.b64encode(png).decode("ascii"),
+        is_dated=is_dated,
         **heading,
     )
 
@@ -491,6 +495,7 @@ def linked_page(
     schema: LinkedSchema,
     links: Sequence[ReleasedLink],
     refusal: str = "",
+    is_dated: bool = False,
     **heading: str,
 ) -> str:
     """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first.
@@ -529,6 +534,7 @@ def linked_page(
         ],
         relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
         refusal=refusal,
+        is_dated=is_dated,
         **heading,
     )
 

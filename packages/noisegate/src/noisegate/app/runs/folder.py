@@ -40,6 +40,7 @@ from typing import Any, Protocol, cast
 
 from safetensors import SafetensorError
 
+from noisegate.app.heading import check_heading
 from noisegate.app.request import DOORS, Request
 from noisegate.app.runs.log import RunLog
 from noisegate.atomic import (
@@ -212,7 +213,7 @@ class Run(Request):
                 private.
             engine: Where records are summed; None for this machine.
         """
-        return Gate(
+        gate = Gate(
             data,
             schema=self.schema,
             epsilon=self.epsilon,
@@ -230,6 +231,8 @@ class Run(Request):
             on_error=self.on_error,
             discovery=self.discovery,
         )
+        gate.heading = check_heading(vars(self))
+        return gate
 
     @property
     def file_options(self) -> dict[str, Any]:

@@ -7,9 +7,11 @@
   may come next, before anything is asked.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from noisegate.app.heading import heading_of
 from noisegate.app.request import Request
 from noisegate.app.runs.folder import LogObserver, Observer, Run, RunFolder
 from noisegate.app.runs.work import start_run
@@ -203,6 +205,7 @@ def open_period(
                 f"after: {after} is not a period of the stream in {plan}."
             )
         number = facts_before.period + 1
+        run = replace(run, **heading_of(release.certificate))
     _check_number(number, state, horizon)
     if withdrawn is not None:
         _check_withdrawal(number, horizon)
