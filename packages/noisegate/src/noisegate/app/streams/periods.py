@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisegate.app.heading import heading_of
+from noisegate.app.heading import check_heading, heading_of
 from noisegate.app.request import Request
 from noisegate.app.runs.folder import LogObserver, Observer, Run, RunFolder
 from noisegate.app.runs.work import start_run
@@ -111,6 +111,9 @@ def fit_period(
     log: str | Path | None = None,
     engine: Engine | None = None,
     show_values: bool = False,
+    title: str | None = None,
+    owner: str | None = None,
+    purpose: str | None = None,
 ) -> FittedModel:
     """Fits the model of a stream after one more period.
 
@@ -134,6 +137,10 @@ def fit_period(
         log: As for `fit`.
         engine: As for `fit`.
         show_values: Whether errors may quote values of records.
+        title: What the model is called, for its pages; None for that of the period
+            before, as with the two that follow.
+        owner: Who answers for it.
+        purpose: What it is for.
 
     Returns:
         The model of all records so far, or of those in the window.
@@ -156,6 +163,8 @@ def fit_period(
     """
     before = None if after is None else Path(after)
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
+    heading = {"title": title, "owner": owner, "purpose": purpose}
+    run = replace(run, **check_heading(heading))
     if observer is None and progress:
         observer = LogObserver(shows_bars=True)
     folder = RunFolder(out, observer=observer, log=log)
