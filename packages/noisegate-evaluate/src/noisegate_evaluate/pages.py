@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -53,8 +54,8 @@ class LinkedFound:
 
     model: LinkedModel
 
-    def page(self, *, is_dated: bool = False, **heading: str) -> str:
-        """Returns the public page, HTML, with what its owner says of it."""
+    def page(self, heading: Mapping[str, str], *, is_dated: bool = False) -> str:
+        """Returns the public page, HTML, with the texts of its owner by name."""
         from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
 
         model, fitted = self.model, self.model.summary
@@ -71,7 +72,7 @@ class LinkedFound:
                 links=[],
                 refusal=str(error),
                 is_dated=is_dated,
-                **heading,
+                heading=heading,
             )
         for link in model.schema.links:
             released = read.measurements_of_link(model.release, link)
@@ -80,8 +81,8 @@ class LinkedFound:
                     link=link, released=released, drawn=self._transitions(drawn, link)
                 )
             )
-        told: Any = {"schema": model.schema, "links": links, **heading}
-        told["is_dated"] = is_dated
+        told: Any = {"schema": model.schema, "links": links}
+        told |= {"heading": heading, "is_dated": is_dated}
         return linked_page(model.release, fitted.verdict, fitted.discrepancy, **told)
 
     def measured(
@@ -222,7 +223,7 @@ def report(
     given = check_heading({"title": title, "owner": owner, "purpose": purpose})
     found = _found(load(model) if isinstance(model, str | Path) else model)
     heading = heading_of(found.model.release.certificate) | given
-    texts, measured = {PUBLIC: found.page(is_dated=bool(given), **heading)}, None
+    texts, measured = {PUBLIC: found.page(heading, is_dated=bool(given))}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
@@ -249,7 +250,7 @@ def report(
 def add_public_page(model: Model, folder: Path) -> None:
     """Writes the public page of a model into its folder."""
     heading = heading_of(model.release.certificate)
-    _write(folder / PUBLIC, _found(model).page(**heading))
+    _write(folder / PUBLIC, _found(model).page(heading))
 
 
 def _found(model: Any) -> _Found | LinkedFound:
@@ -291,8 +292,8 @@ class _Found:
             held_out=held_out,
         )
 
-    def page(self, *, is_dated: bool = False, **heading: str) -> str:
-        """Returns the public page, HTML, with what its owner says of it."""
+    def page(self, heading: Mapping[str, str], *, is_dated: bool = False) -> str:
+        """Returns the public page, HTML, with the texts of its owner by name."""
         from noisegate_evaluate.reporting.change import changes
         from noisegate_evaluate.reporting.public import public_page
 
@@ -304,7 +305,8 @@ class _Found:
         drawn, png, rules = (
             _drawn(model) if isinstance(model, Synthesizer) else (None, None, None)
         )
-        told: Any = heading | {
+        told: Any = {
+            "heading": heading,
             "released": self.released,
             "held_out": self._held_out_tables(drawn),
             "bounds": self._bounds(),

@@ -223,6 +223,8 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 _MAX_PRINTED = 180  # characters of a column's values on paper: three lines
 
 
+_NO_HEADING: Mapping[str, str] = {}
+
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(HEADING_NAMES, ""),
     **dict.fromkeys(
@@ -294,7 +296,7 @@ def public_page(
     changed: Sequence[Change] = (),
     rules: ModelRules | None = None,
     is_dated: bool = False,
-    **heading: str,
+    heading: Mapping[str, str] = _NO_HEADING,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
 
@@ -554,7 +556,7 @@ def linked_page(
     links: Sequence[ReleasedLink],
     refusal: str = "",
     is_dated: bool = False,
-    **heading: str,
+    heading: Mapping[str, str] = _NO_HEADING,
 ) -> str:
     """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first.
 

@@ -51,7 +51,7 @@ def heading_of(certificate: Certificate) -> dict[str, str]:
     stated = certificate.public.get("heading")
     if not isinstance(stated, Mapping):
         return {}
-    heading = {}
+    heading: dict[str, str] = {}
     for name in HEADING_NAMES:
         try:
             heading |= check_heading({name: stated.get(name)})

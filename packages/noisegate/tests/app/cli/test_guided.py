@@ -66,10 +66,8 @@ def test_title_and_purpose_are_given_to_the_fit_and_may_be_left_out(desk, cli):
         "purpose": "Teaching",
     }
     assert "--owner" not in ended.err
-    (desk.folder / "answers.toml").write_text(ANSWERS + f'title = "{"x" * 501}"\n')
-    assert "cannot be recorded" in said(
-        cli("start", "--answers", "answers.toml", "--yes").err
-    )
+    again = "start", "--answers", "answers.toml", "--yes", "--out", "other"
+    assert "cannot be recorded" in said(cli(*again, "--title", "x" * 501).err)
 
 
 def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):

@@ -11,7 +11,6 @@ So a fit of a stream has only those options that its plan does not state.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from typer import Context
@@ -106,7 +105,7 @@ def fit_next_period(
     run, period = open_period(
         plan, after, withdrawn, options.request.dataset, options.run_ledger
     )
-    run = replace(run, **check_heading(vars(options.request)))
+    run = run.with_heading(check_heading(vars(options.request)))
     model = start_run(
         run,
         data,

@@ -34,7 +34,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -233,6 +233,19 @@ class Run(Request):
         )
         gate.heading = check_heading(vars(self))
         return gate
+
+    def with_heading(self, heading: Mapping[str, str]) -> Run:
+        """Returns the run with other texts for the head of its pages.
+
+        Args:
+            heading: Texts by name; those that are left out stay as they are.
+        """
+        return replace(
+            self,
+            title=heading.get("title", self.title),
+            owner=heading.get("owner", self.owner),
+            purpose=heading.get("purpose", self.purpose),
+        )
 
     @property
     def file_options(self) -> dict[str, Any]:

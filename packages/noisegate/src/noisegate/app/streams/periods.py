@@ -7,7 +7,6 @@
   may come next, before anything is asked.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +163,7 @@ def fit_period(
     before = None if after is None else Path(after)
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
     heading = {"title": title, "owner": owner, "purpose": purpose}
-    run = replace(run, **check_heading(heading))
+    run = run.with_heading(check_heading(heading))
     if observer is None and progress:
         observer = LogObserver(shows_bars=True)
     folder = RunFolder(out, observer=observer, log=log)
@@ -214,7 +213,7 @@ def open_period(
                 f"after: {after} is not a period of the stream in {plan}."
             )
         number = facts_before.period + 1
-        run = replace(run, **heading_of(release.certificate))
+        run = run.with_heading(heading_of(release.certificate))
     _check_number(number, state, horizon)
     if withdrawn is not None:
         _check_withdrawal(number, horizon)
