@@ -23,9 +23,10 @@ KNOWN = {
     "Cap on": "2",
 }
 KNOWN |= {"Model folder": "", "Held-out real records": "", "Folder of the pages": ""}
+KNOWN |= {"Title of": "A survey", "Owner": "", "Purpose": ""}
 MADE = {
     "Certificate": "# Privacy certificate",
-    "Public page": "ε",
+    "Public page": "A survey",
     "Private page": "do not publish",
 }
 STOP = '{"stop": true}'

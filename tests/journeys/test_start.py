@@ -13,6 +13,9 @@ KNOWN = [
     ("Model folder", ""),
     ("Held-out real records", "none"),
     ("Folder of the pages", ""),
+    ("Title of the pages", ""),
+    ("Owner: who answers", "Data Office"),
+    ("Purpose: what the copy is for", ""),
 ]
 ANSWERS = dict(
     records=10000,
@@ -94,6 +97,8 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
         < said.index("Registered 'survey'")
         < said.index("as estimated")
     )
+    page = (newcomer.folder / "pages" / "public.html").read_text("utf-8")
+    assert said.count("Owner: who") == 1 and "Owner: Data Office" in page
     whole(newcomer, spent=2)
     assert newcomer.lies() == MADE | {"schema.toml.certificate.json"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,9 @@ from noisegate.answers.reading import (
     public_total,
     stated_measurements,
 )
+from noisegate.app.heading import check_heading, heading_of
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
-from noisegate.ledger.dataset_names import text_option
 from noisegate.methods.abilities import BoundsErrors
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
@@ -53,8 +54,8 @@ class LinkedFound:
 
     model: LinkedModel
 
-    def page(self, **heading: str) -> str:
-        """Returns the public page, HTML, with what its owner says of it."""
+    def page(self, heading: Mapping[str, str], *, is_dated: bool = False) -> str:
+        """Returns the public page, HTML, with the texts of its owner by name."""
         from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
 
         model, fitted = self.model, self.model.summary
@@ -70,7 +71,8 @@ class LinkedFound:
                 schema=model.schema,
                 links=[],
                 refusal=str(error),
-                **heading,
+                is_dated=is_dated,
+                heading=heading,
             )
         for link in model.schema.links:
             released = read.measurements_of_link(model.release, link)
@@ -79,7 +81,8 @@ class LinkedFound:
                     link=link, released=released, drawn=self._transitions(drawn, link)
                 )
             )
-        told: Any = {"schema": model.schema, "links": links, **heading}
+        told: Any = {"schema": model.schema, "links": links}
+        told |= {"heading": heading, "is_dated": is_dated}
         return linked_page(model.release, fitted.verdict, fitted.discrepancy, **told)
 
     def measured(
@@ -169,6 +172,7 @@ def report(
     classifiers: str | None = None,
     title: str | None = None,
     owner: str | None = None,
+    purpose: str | None = None,
     show_values: bool = False,
     progress: Progress | None = None,
 ) -> Pages:
@@ -181,8 +185,9 @@ def report(
     are as `Gate` takes them, of linked tables also their folder, and None for the public page alone. It was made from
     those of ``train``: copies of them are looked for. For the others see `noisegate.evaluate`.
 
-    A ``title``, and an ``owner`` who answers for the pages, stand at their head with the date. Without them
-    `public.html` has no date, and comes out the same whenever it is made.
+    A ``title``, an ``owner`` who answers for the model, and its ``purpose`` stand at the head of the pages, in place of
+    those that the model was fitted with. `public.html` is dated if one is given here; else it comes out the same
+    whenever it is made.
 
     Raises:
         ModelError: if the folder is no whole model, or its certificate does not hold.
@@ -215,14 +220,10 @@ def report(
         raise OptionError(
             f"model={type(model).__name__}: expected the path of a model folder, or a fitted model."
         )
-    given = {"title": title, "owner": owner}
-    heading = {
-        name: text_option(name, text)
-        for name, text in given.items()
-        if text is not None
-    }
+    given = check_heading({"title": title, "owner": owner, "purpose": purpose})
     found = _found(load(model) if isinstance(model, str | Path) else model)
-    texts, measured = {PUBLIC: found.page(**heading)}, None
+    heading = heading_of(found.model.release.certificate) | given
+    texts, measured = {PUBLIC: found.page(heading, is_dated=bool(given))}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
@@ -248,7 +249,8 @@ def report(
 
 def add_public_page(model: Model, folder: Path) -> None:
     """Writes the public page of a model into its folder."""
-    _write(folder / PUBLIC, _found(model).page())
+    heading = heading_of(model.release.certificate)
+    _write(folder / PUBLIC, _found(model).page(heading))
 
 
 def _found(model: Any) -> _Found | LinkedFound:
@@ -290,8 +292,8 @@ class _Found:
             held_out=held_out,
         )
 
-    def page(self, **heading: str) -> str:
-        """Returns the public page, HTML, with what its owner says of it."""
+    def page(self, heading: Mapping[str, str], *, is_dated: bool = False) -> str:
+        """Returns the public page, HTML, with the texts of its owner by name."""
         from noisegate_evaluate.reporting.change import changes
         from noisegate_evaluate.reporting.public import public_page
 
@@ -303,12 +305,14 @@ class _Found:
         drawn, png, rules = (
             _drawn(model) if isinstance(model, Synthesizer) else (None, None, None)
         )
-        told: Any = heading | {
+        told: Any = {
+            "heading": heading,
             "released": self.released,
             "held_out": self._held_out_tables(drawn),
             "bounds": self._bounds(),
         }
         told["rules"] = rules
+        told["is_dated"] = is_dated
         told["changed"] = []
         if self.method is not None:
             read_measurements = partial(stated_measurements, self.method)

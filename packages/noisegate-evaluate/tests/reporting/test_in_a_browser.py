@@ -1,9 +1,16 @@
 """Pages as a reader has them: nothing is fetched or run, nothing sticks out, and everybody can read them."""
 
+import re
+
+import numpy as np
+import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from .conftest import HOSTILE, SCRIPT
+from noisegate import Schema, report, synthesize
+from noisegate.schema import Categorical, Integer, Ordered
+
+from .conftest import FEW, HOSTILE, SCRIPT
 
 KINDS = ["public", "private"]
 
@@ -44,6 +51,58 @@ def test_a_printed_page_is_whole(pages, wide, look, kind, few):
             x < right and left < y and a < bottom and top < b
             for x, y, a, b in drawn[place + 1 :]
         )
+
+
+def printed(look, path):
+    """Returns the number of sheets of A4, and the text that is printed."""
+    seen = look(path)
+    sheets = seen.page.pdf(prefer_css_page_size=True)
+    seen.page.emulate_media(media="print")
+    text = seen.page.evaluate("document.body.innerText")
+    return len(re.findall(rb"/Type\s*/Page\b", sheets)), " ".join(text.split())
+
+
+@pytest.mark.parametrize("about", ["", "word " * 45])
+def test_a_public_page_has_two_sheets(look, tmp_path, about):
+    levels = tuple(f"a level with a long name {place}" for place in range(40))
+    columns = [Integer(name=f"number {place}", lower=0, upper=9) for place in range(10)]
+    columns += [
+        Integer(name="crp", lower=0, upper=99, limits=("<5", "n.d."), missing=True),
+        Categorical(name="diagnosis", levels=levels),
+    ]
+    relation = Ordered(upper_name="number 1", lower_name="number 0")
+    draw = np.random.default_rng(0)
+    table = {f"number {place}": draw.integers(0, 10, 2000) for place in range(10)}
+    table["number 1"] = np.maximum(table["number 1"], table["number 0"])
+    table["crp"] = draw.choice(["<5", "7", "n.d."], 2000)
+    table["diagnosis"] = draw.choice(levels, 2000)
+    model = synthesize(
+        pa.table(table),
+        schema=Schema(columns, relations=(relation,)),
+        epsilon=1.0,
+        title=about.strip() or None,
+        owner=about.strip() or None,
+        purpose=about.strip() or None,
+        **FEW,
+    )
+    count, shown = printed(look, report(model, out=tmp_path / "pages").public)
+    assert count == 2
+    for words in (
+        *("at most 56 of 100", "One record is protected", "How far it can be relied"),
+        *("number 9 integer 0 to 9", "limits <5, n.d.; may be missing"),
+        *("long name 5, …", str(relation), "noisegate verify MODEL"),
+        *("Do not use it", model.certificate.digest(), "Signature"),
+    ):
+        assert words in shown, words
+    for words in ("long name 39", "Measured shares", "Settings"):
+        assert words not in shown, words
+
+
+def test_more_columns_are_printed_whole(wide, look):
+    count, shown = printed(look, wide.public)
+    assert count <= 3
+    for place in range(60):
+        assert f"column number {place}continuous0.0 to 1.0" in shown
 
 
 @pytest.mark.parametrize("kind", KINDS)

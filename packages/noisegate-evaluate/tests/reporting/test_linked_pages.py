@@ -51,6 +51,12 @@ def test_the_public_page_follows_from_the_model_alone(model, tmp_path):
     )
 
 
+def test_a_public_page_has_at_most_three_sheets(model, look, tmp_path):
+    page = look(report(model, out=tmp_path / "pages").public).page
+    sheets = page.pdf(prefer_css_page_size=True)
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", sheets)) <= 3
+
+
 def test_with_real_tables_there_is_a_private_page(model, tmp_path):
     (tmp_path / "test").mkdir()
     for name, table in made(seed=1).items():

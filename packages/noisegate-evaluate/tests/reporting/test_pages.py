@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from noisegate import Schema, load, report, synthesize
+from noisegate import Schema, export, fit, load, report, synthesize
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.schema import Boolean
 from noisegate_evaluate import CAVEAT
@@ -83,18 +83,64 @@ def test_whoever_answers_for_a_page_stands_at_its_head(model, pages, tmp_path):
         test=rows(1),
         title="A <survey>",
         owner="Office & sons",
+        purpose="<b>Teaching",
     )
+    head = "A &lt;survey&gt; Owner: Office &amp; sons Purpose: &lt;b&gt;Teaching Page of 20"
     for page in map(text, (signed.public, signed.private)):
-        assert "A &lt;survey&gt; Office &amp; sons, page of 20" in page
-    assert "page of 20" in text(pages.private) and "page of 20" not in text(
-        pages.public
-    )
+        assert head in page
+    assert "Page of 20" in text(pages.private)
+    for words in ("Page of 20", "Owner:", "Purpose:"):
+        assert words not in text(pages.public)
     for wrong in ("", "two\nlines", "x" * 501, 7):
         with pytest.raises(
             OptionError,
             match=r"owner=.* cannot be recorded; give one line of text, at most 500 ",
         ):
             report(model, out=tmp_path / "none", owner=wrong)
+
+
+def test_what_the_owner_said_at_the_fit_stands_on_every_page_of_the_model(tmp_path):
+    said = {"title": "A survey", "owner": "Data Office", "purpose": "Teaching"}
+    folder = tmp_path / "model"
+    fit(rows(0), schema=SCHEMA, epsilon=2.0, out=folder, **said, **FEW)
+    pages = report(folder, out=tmp_path / "pages", test=rows(1))
+    head = "A survey Owner: Data Office Purpose: Teaching "
+    assert f"{head}A synthetic copy of a table of 5 columns" in text(pages.public)
+    assert f"{head}Page of 20" in text(pages.private)
+    # It follows from the model alone, so it has no date.
+    assert pages.public.read_bytes() == (folder / "public.html").read_bytes()
+    other = report(folder, out=tmp_path / "other", owner="Board").public
+    assert "A survey Owner: Board Purpose: Teaching Page of 20" in text(other)
+    left = export(folder, nist=tmp_path / "sheet.md", fields={"name": "Other"})
+    assert not {"name", "data_curators", "intended_use"} & set(left)
+    sheet = (tmp_path / "sheet.md").read_text("utf-8")
+    assert "800-226: Other" in sheet and "Published by: Data Office." in sheet
+
+
+def test_the_page_says_whose_records_are_protected(model, pages, tmp_path):
+    assert (
+        "One record is protected. If a person has several records, the promise for "
+        "that person is weaker: k records cost k times epsilon; two cost epsilon = 4."
+    ) in text(pages.public)
+    table = pa.table({"ill": [True, False] * 100, "patient": [*range(100)] * 2})
+    schema = Schema([Boolean(name="ill")])
+    of_persons = synthesize(
+        table,
+        schema=schema,
+        epsilon=1.0,
+        unit_column="patient",
+        contributions=3,
+    )
+    shown = text(report(of_persons, out=tmp_path / "persons").public)
+    assert (
+        "All records of one patient are protected together, up to 3. "
+        "Further records were not used."
+    ) in shown
+    assert "right about whether one patient took part" in shown
+    table = table.drop_columns("patient")
+    household = synthesize(table, schema=schema, epsilon=1.0, unit="household")
+    shown = text(report(household, out=tmp_path / "household").public)
+    assert "One household is protected, where each has one record." in shown
 
 
 def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_path):

@@ -20,6 +20,7 @@ from noisegate.app.cli.console import (
     show_verdict,
 )
 from noisegate.app.cli.options import Json, SchemaOption, expand_options, require_schema
+from noisegate.app.heading import HEADING_NAMES, check_heading
 from noisegate.atomic import new_file
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.progress import spinner
@@ -30,8 +31,18 @@ if TYPE_CHECKING:
     from noisegate.schema.linked.schema import LinkedSchema
     from noisegate_evaluate import NetworkOptions, Suite
 
+Title = Annotated[
+    str | None, Option(help="Heading of the pages, in place of the model's own.")
+]
+Owner = Annotated[
+    str | None,
+    Option(help="Who answers for them, such as an office and an address."),
+]
+Purpose = Annotated[
+    str | None, Option(help="What the synthetic records are for, in one line.")
+]
 _OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
-_NOT_FOR_IMAGES = "jobs", "image", "augment", "page"
+_NOT_FOR_IMAGES = "jobs", "image", "augment", "page", *HEADING_NAMES
 _FOR_IMAGES = "features", "weights", "most", "nearest", "on_error"
 _Records = TypeVar("_Records")
 
@@ -149,6 +160,9 @@ class EvaluateOptions:
             help="Write the figures and charts of every column to this HTML file. PRIVATE."
         ),
     ] = None
+    title: Title = None
+    owner: Owner = None
+    purpose: Purpose = None
     show_values: Annotated[
         bool, Option("--show-values", help="Let errors quote private values.")
     ] = False
@@ -167,6 +181,11 @@ class EvaluateOptions:
             raise OptionError(
                 f"{option} is {'not ' if self.images else ''}for --images; {cure}"
             )
+        for name in self.given(*HEADING_NAMES):
+            if self.page is None:
+                raise OptionError(
+                    f"--{name} stands on a page; add --page FILE.html, or leave it out"
+                )
 
     def read(
         self,
@@ -247,6 +266,7 @@ def _tables(
         private_page,
     )
 
+    heading = check_heading(vars(options))
     read: Any
     read_real: Any = None
     unknown: dict[str, int] = {}
@@ -293,7 +313,9 @@ def _tables(
         if page:
             page.chmod(0o600)
             page.write_text(
-                private_page(look(report, made, test, used, schema, seed=options.seed)),
+                private_page(
+                    look(report, made, test, used, schema, seed=options.seed), **heading
+                ),
                 encoding="utf-8",
             )
     return report
@@ -397,14 +419,9 @@ def report_command(
             help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn."
         ),
     ] = None,
-    title: Annotated[
-        str | None,
-        Option(help="Heading of the pages; with it, or --owner, they are dated."),
-    ] = None,
-    owner: Annotated[
-        str | None,
-        Option(help="Who answers for the pages, such as a name and an address."),
-    ] = None,
+    title: Title = None,
+    owner: Owner = None,
+    purpose: Purpose = None,
     show_values: Annotated[
         bool, Option("--show-values", help="Let errors quote private values.")
     ] = False,
@@ -429,7 +446,7 @@ def report_command(
         "classifiers": classifiers,
         "show_values": show_values,
     }
-    asked |= {"title": title, "owner": owner}
+    asked |= {"title": title, "owner": owner, "purpose": purpose}
     with show_progress(
         "Drawing the page" if test is None else "Training classifiers and comparing",
         None,

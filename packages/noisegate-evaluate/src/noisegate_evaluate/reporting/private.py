@@ -96,8 +96,10 @@ class Measured:
     relations: Sequence[ComparedLink] = ()
 
 
-def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str:
-    """Returns the page, HTML, dated today."""
+def private_page(
+    measured: Measured, *, title: str = "", owner: str = "", purpose: str = ""
+) -> str:
+    """Returns the page, HTML, dated today, with what its owner says of it."""
     report, schema = measured.report, measured.schema
     shares: list[ColumnShares] = []
     pairs: list[Chart] = []
@@ -118,6 +120,7 @@ def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str
         "private.html",
         title=title,
         owner=owner,
+        purpose=purpose,
         caveat=CAVEAT,
         verdict_=report.verdict,
         report=report,

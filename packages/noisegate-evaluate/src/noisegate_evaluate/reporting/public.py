@@ -1,4 +1,4 @@
-"""The page of a model that may be published: a function of what has left the gate, and of what was drawn from it.
+"""The page of a model that may be published: a function of its release, and of what was drawn from it.
 
 It says what the certificate promises: what an attacker can reach (G-28), and what each question cost.
 """
@@ -15,10 +15,12 @@ import numpy as np
 
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.verdict import Verdict
+from noisegate.app.heading import HEADING_NAMES
 from noisegate.models.tables.associations import WEAKENED
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, schema_cost_sentence
 from noisegate.privacy.events import (
+    RECORD,
     Adjacency,
     Batched,
     Event,
@@ -40,6 +42,7 @@ from noisegate_evaluate.reporting.page import (
     Card,
     Chart,
     card,
+    cut,
     heat_map,
     lines,
     number,
@@ -217,10 +220,13 @@ def tradeoff(certificate: Certificate) -> Tradeoff:
 
 _MOST_CHANGED = 4  # cells whose shares are drawn over the periods of a stream
 _MOST_NAMED = 300  # columns that a heat map has room for
+_MAX_PRINTED = 180  # characters of a column's values on paper: three lines
 
+
+_NO_HEADING: Mapping[str, str] = {}
 
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("title", "owner"), ""),
+    **dict.fromkeys(HEADING_NAMES, ""),
     **dict.fromkeys(
         (
             "cards_",
@@ -238,6 +244,7 @@ _NOTHING: dict[str, Any] = {
     **{
         "errors": None,
         "picture": None,
+        "is_dated": False,
         "unmeasured": 0,
         "unfitted_cells": (0, 0),
         "unfitted_error": 0.0,
@@ -288,7 +295,8 @@ def public_page(
     png: bytes | None,
     changed: Sequence[Change] = (),
     rules: ModelRules | None = None,
-    **heading: str,
+    is_dated: bool = False,
+    heading: Mapping[str, str] = _NO_HEADING,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
 
@@ -296,7 +304,7 @@ def public_page(
     where nobody knows. `held_out` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
     images `png` is a picture of some. `rules` says how many records keep to the rules, None where most do. The
-    `heading` is what its owner says: title and owner.
+    `heading` is what its owner says: title, owner and purpose; `is_dated` whether the page says the day.
     """
     schema = release.schema
     found = []
@@ -347,6 +355,7 @@ def public_page(
         ],
         rules=rules,
         picture=None if png is None else base64.b64encode(png).decode("ascii"),
+        is_dated=is_dated,
         **heading,
     )
 
@@ -355,6 +364,8 @@ def _rendered(
     release: Release, verdict: Verdict | None, distance: float | None, **shown: Any
 ) -> str:
     told = {"verdict_": verdict, "distance": distance, **promised(release)}
+    if shown["columns"] is not None:
+        told["columns_on_paper"] = _on_paper(shown["columns"])
     return render_page("public.html", **_NOTHING | told | shown)
 
 
@@ -374,20 +385,23 @@ def promised(release: Release) -> dict[str, Any]:
     certificate = release.certificate
     together, settings = with_discovery(certificate), certificate.public.get("settings")
     curve = tradeoff(together)
+    is_linked = isinstance(release.stated_schema, LinkedSchema)
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
-    whole = bool(certificate.contributions) or isinstance(
-        release.stated_schema, LinkedSchema
-    )
+    whole = bool(certificate.contributions) or is_linked
     return {
         "certificate": certificate,
         "together": together,
         "recomputed": certificate.check(),
         "digest": certificate.digest(),
-        "somebody": certificate.unit if whole else f"one {certificate.unit}",
+        # "one patient", of all records of one patient.
+        "somebody": certificate.unit.removeprefix("all records of ")
+        if whole
+        else f"one {certificate.unit}",
         "neighbours": certificate.adjacency.sentence(certificate.unit)
         if whole
         else certificate.adjacency.sentence(),
         "whole": whole,
+        "protection": protection(certificate, is_linked=is_linked),
         "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
         "right": min(
             math.ceil(100 * curve.right - 1e-9), 100
@@ -400,6 +414,35 @@ def promised(release: Release) -> dict[str, Any]:
         if isinstance(settings, dict)
         else [],
     }
+
+
+def protection(certificate: Certificate, *, is_linked: bool) -> str:
+    """Returns whose records are protected together, and what follows for people with several, in words."""
+    unit = certificate.unit
+    if certificate.contributions is not None:
+        count = certificate.contributions
+        return (
+            f"{unit[0].upper()}{unit[1:]} are protected together, up to {count:,}. "
+            "Further records were not used."
+        )
+    if is_linked:
+        return (
+            f"{unit[0].upper()}{unit[1:]} is protected. However many records belong to "
+            "it, they weigh no more together than one would."
+        )
+    cost = (
+        "k records cost k times epsilon; two cost epsilon = "
+        f"{2 * certificate.epsilon:g}."
+    )
+    if unit == RECORD:
+        return (
+            "One record is protected. If a person has several records, the promise "
+            f"for that person is weaker: {cost}"
+        )
+    return (
+        f"One {unit} is protected, where each has one record. For one with several the "
+        f"promise is weaker: {cost}"
+    )
 
 
 def told_records(released: Measurements) -> tuple[str, str]:
@@ -475,12 +518,33 @@ def described(column: Any) -> tuple[str, str, str]:
         told = [f"{form.pop('lower')} to {form.pop('upper')}"]
     else:
         told = [", ".join(map(str, form.pop("levels", ()))) or "yes or no"]
-    told += [f"{name} {value}" for name, value in form.items() if name != "missing"]
+    told += [
+        _attribute(name, value) for name, value in form.items() if name != "missing"
+    ]
     return (
         column.name,
         str(kind),
         "; ".join(told) + ("; may be missing" if column.missing else ""),
     )
+
+
+def _attribute(name: str, value: Any) -> str:
+    """Returns an attribute of a column in words, such as "limits <0.5, 90+" or "ordered"."""
+    if value is True:
+        return name
+    if isinstance(value, list):
+        return f"{name} {', '.join(map(str, value))}"
+    return f"{name} {value}"
+
+
+def _on_paper(columns: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Returns the rows of columns, with long lists of values cut between two of them."""
+    return [
+        (name, kind, values)
+        if len(values) <= _MAX_PRINTED
+        else (name, kind, f"{cut(values, _MAX_PRINTED).rpartition(', ')[0]}, …")
+        for name, kind, values in columns
+    ]
 
 
 def linked_page(
@@ -491,7 +555,8 @@ def linked_page(
     schema: LinkedSchema,
     links: Sequence[ReleasedLink],
     refusal: str = "",
-    **heading: str,
+    is_dated: bool = False,
+    heading: Mapping[str, str] = _NO_HEADING,
 ) -> str:
     """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first.
 
@@ -529,6 +594,7 @@ def linked_page(
         ],
         relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
         refusal=refusal,
+        is_dated=is_dated,
         **heading,
     )
 

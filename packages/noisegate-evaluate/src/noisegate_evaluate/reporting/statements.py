@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noisegate.app.heading import heading_of
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError, choices, said
 from noisegate.models.folder import verify_model
@@ -25,6 +26,7 @@ from noisegate_evaluate.reporting.public import described, promised
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
+    from noisegate.privacy.certificate import Certificate
 
 _FIELDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     (files("noisegate_evaluate.reporting") / "templates" / "fields.toml").read_text(
@@ -50,6 +52,7 @@ def export(
         registry: New file, .yaml: an entry for the registry of deployments of differential privacy, up to its tier 3.
         nist: New file: a sheet by NIST SP 800-226, Markdown, which also says what is not answered.
         fields: What only the owner knows, by name: `name`, `data_curators` and so on, as the registry calls them.
+            Title, owner and purpose of the model stand for the name, the curators and the intended use.
 
     Returns:
         The names of the fields that are left to be filled in.
@@ -89,7 +92,7 @@ def export(
         raise OptionError(
             f"model={type(model).__name__}: expected the path of a model folder, or a fitted model."
         )
-    facts = _facts(model, owner)
+    facts = _facts(model, _fields_of_heading(model.release.certificate) | owner)
     with ExitStack() as opened:
         for name, path in out.items():
             text = render_page(_TEMPLATES[name], **facts)
@@ -97,6 +100,16 @@ def export(
                 text, encoding="utf-8"
             )
     return tuple(facts["missing"])
+
+
+def _fields_of_heading(certificate: Certificate) -> dict[str, list[str]]:
+    """Returns the fields that the title, owner and purpose of a certificate state."""
+    heading = heading_of(certificate)
+    return {
+        name: [heading[field["heading"]]]
+        for name, field in _FIELDS.items()
+        if field.get("heading") in heading
+    }
 
 
 def _stated(name: str, value: str | Sequence[str]) -> list[str]:

@@ -54,6 +54,9 @@ def fit(
     progress: bool | None = None,
     observer: Observer | None = None,
     engine: Engine | None = None,
+    title: str | None = None,
+    owner: str | None = None,
+    purpose: str | None = None,
     **settings: Any,
 ) -> FittedModel:
     """Fits a model to private records: spends ε once, then only uses what was released.
@@ -97,6 +100,9 @@ def fit(
         observer: Receives the plan and the progress of the run, in place of the log.
         engine: Where records are summed: threads of this machine (the default), or the
             machines of a cluster (`RayEngine`).
+        title: What the model is called, for the head of its pages. Public.
+        owner: Who answers for the model, such as an office and an address. Public.
+        purpose: What the model is for, in one line. Public.
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Returns:
@@ -136,6 +142,9 @@ def fit(
         schema=schema,
         delta=delta,
         method=method,
+        title=title,
+        owner=owner,
+        purpose=purpose,
         settings=settings,
         adjacency=adjacency,
         records=records,

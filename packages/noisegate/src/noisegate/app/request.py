@@ -48,7 +48,7 @@ class Door:
     """
 
     help: str
-    panel: Literal["", "Privacy", "Data", "Method"] = ""
+    panel: Literal["", "Privacy", "Data", "Method", "Pages"] = ""
     type: Any = None
     name: str = ""
     metavar: str | None = None
@@ -172,6 +172,27 @@ class Request:
             panel="Privacy",
         ),
     ] = RECORD
+    title: Annotated[
+        str | None,
+        Door(
+            help="What the model is called, for the head of its pages. Public.",
+            panel="Pages",
+        ),
+    ] = None
+    owner: Annotated[
+        str | None,
+        Door(
+            help="Who answers for the model, such as an office and an address. Public.",
+            panel="Pages",
+        ),
+    ] = None
+    purpose: Annotated[
+        str | None,
+        Door(
+            help="What the model is for, in one line. Public.",
+            panel="Pages",
+        ),
+    ] = None
     dataset: Annotated[
         str | None,
         Door(

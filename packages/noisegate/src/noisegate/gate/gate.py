@@ -218,6 +218,9 @@ class Gate(SingleUse):
         self.journal: AnswerJournal | None = None
         """The file of begun queries and noisy answers by which a run can go on after a
         crash; None for a run that cannot. It must be set before the first query."""
+        self.heading: Mapping[str, str] = {}
+        """What the owner says of the model, by name: public texts for the certificate.
+        They must be set before the first query."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
         self._source.check_against_schema()
@@ -547,6 +550,8 @@ class Gate(SingleUse):
             "records": self.records,
             **public,
         }
+        if self.heading:
+            public_facts["heading"] = dict(self.heading)
         if self._discovery is not None:
             # The schema was estimated from the records too, at a cost of its own.
             public_facts[DISCOVERY_KEY] = discovery_claim(

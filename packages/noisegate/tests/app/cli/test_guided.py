@@ -9,6 +9,8 @@ import openpyxl
 import pytest
 from tests.shared.patience import PATIENCE
 
+from noisegate import load
+from noisegate.app.heading import heading_of
 from noisegate.app.start.guided import Guide
 from noisegate.app.start.page import Page
 from noisegate.schema import Schema
@@ -52,6 +54,20 @@ def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk,
     ):
         assert f"noisegate {command}" in said(ended.err)
     desk.as_before()
+
+
+def test_title_and_purpose_are_given_to_the_fit_and_may_be_left_out(desk, cli):
+    heading = 'title = "--A survey"\nowner = ""\npurpose = "Teaching"\n'
+    (desk.folder / "answers.toml").write_text(ANSWERS + heading)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 0, ended.err
+    assert heading_of(load(desk.folder / "model").certificate) == {
+        "title": "--A survey",
+        "purpose": "Teaching",
+    }
+    assert "--owner" not in ended.err
+    again = "start", "--answers", "answers.toml", "--yes", "--out", "other"
+    assert "cannot be recorded" in said(cli(*again, "--title", "x" * 501).err)
 
 
 def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typer import Context
 
 from noisegate.app.cli.options import FitOptions
+from noisegate.app.heading import HEADING_NAMES, check_heading
 from noisegate.app.runs.folder import RunFolder
 from noisegate.app.runs.work import start_run
 from noisegate.app.streams.periods import open_period, verified_release
@@ -87,7 +88,7 @@ def fit_next_period(
     after = Path(explicit["after"]) if "after" in explicit else None
     if stream is None and after is None:
         raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
-    stated_twice = options.stated_by_plan(context)
+    stated_twice = options.stated_by_plan(context, HEADING_NAMES)
     if stated_twice:
         raise OptionError(
             f"{stated_twice[0]}: the plan of the stream says what is queried; leave it "
@@ -104,6 +105,7 @@ def fit_next_period(
     run, period = open_period(
         plan, after, withdrawn, options.request.dataset, options.run_ledger
     )
+    run = run.with_heading(check_heading(vars(options.request)))
     model = start_run(
         run,
         data,

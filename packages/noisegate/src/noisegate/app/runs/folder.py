@@ -34,12 +34,13 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from safetensors import SafetensorError
 
+from noisegate.app.heading import check_heading
 from noisegate.app.request import DOORS, Request
 from noisegate.app.runs.log import RunLog
 from noisegate.atomic import (
@@ -212,7 +213,7 @@ class Run(Request):
                 private.
             engine: Where records are summed; None for this machine.
         """
-        return Gate(
+        gate = Gate(
             data,
             schema=self.schema,
             epsilon=self.epsilon,
@@ -229,6 +230,21 @@ class Run(Request):
             progress=progress,
             on_error=self.on_error,
             discovery=self.discovery,
+        )
+        gate.heading = check_heading(vars(self))
+        return gate
+
+    def with_heading(self, heading: Mapping[str, str]) -> Run:
+        """Returns the run with other texts for the head of its pages.
+
+        Args:
+            heading: Texts by name; those that are left out stay as they are.
+        """
+        return replace(
+            self,
+            title=heading.get("title", self.title),
+            owner=heading.get("owner", self.owner),
+            purpose=heading.get("purpose", self.purpose),
         )
 
     @property

@@ -29,6 +29,7 @@ import typer
 
 from noisegate.app.cli.console import say
 from noisegate.app.cli.options import expand_options
+from noisegate.app.heading import HEADING_NAMES
 from noisegate.app.start.questions import (
     QUESTION_KEYS,
     SOURCES,
@@ -161,6 +162,8 @@ class _Answers:
         test: Path of test records, the fraction of records that is to be set aside, or
             None.
         pages: Folder of the pages.
+        heading: Title, owner and purpose for the pages, by name; without those that
+            were left empty.
     """
 
     data: str
@@ -173,6 +176,7 @@ class _Answers:
     out: str
     test: str | float | None
     pages: str
+    heading: Mapping[str, str]
 
 
 class Guide:
@@ -293,7 +297,21 @@ class Guide:
             out=out,
             test=test,
             pages=pages,
+            heading=self._heading(),
         )
+
+    def _heading(self) -> dict[str, str]:
+        """Returns title, owner and purpose; without those that are left empty.
+
+        Where nobody can be asked, what is not preset is left empty.
+        """
+        heading = {}
+        for name in HEADING_NAMES:
+            if name in self._preset or self._asker.can_ask:
+                text = self._answer(load_question(name))
+                if text is not None:
+                    heading[name] = text
+        return heading
 
     def _unit(self) -> tuple[str | None, int | None]:
         """Returns the column that names the person, and how many records each has.
@@ -575,6 +593,9 @@ class Guide:
         fit = ["fit", answers.data, "--schema", schema]
         fit += ["--epsilon", self._epsilon_of_fit, "--dataset", answers.dataset]
         fit += self._unit_options
+        for name, text in answers.heading.items():
+            # In one word, since a text may begin with a dash.
+            fit.append(f"--{name}={text}")
         self.run(*fit, *self._ledger_option, "--out", answers.out)
 
     def _read_first_records(self, schema: str) -> None:

@@ -20,6 +20,8 @@ import typer
 
 from noisegate.app.cli.console import ERR, say
 from noisegate.app.cli.options import LedgerOption
+from noisegate.app.heading import HEADING_NAMES, check_heading
+from noisegate.errors import OptionError
 
 SOURCES = ("schema", "public", "dictionary", "discover")
 """Keys of the questions of which one is answered: where the schema comes from."""
@@ -94,6 +96,18 @@ class StartOptions:
     pages: Annotated[str | None, typer.Option(help="Output folder for the pages.")] = (
         None
     )
+    title: Annotated[
+        str | None,
+        typer.Option(help="What the model is called, for its pages; or ''."),
+    ] = None
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Who answers for the model, for its pages; or ''."),
+    ] = None
+    purpose: Annotated[
+        str | None,
+        typer.Option(help="What the model is for, for its pages; or ''."),
+    ] = None
     test: Annotated[
         str | None,
         typer.Option(
@@ -330,8 +344,19 @@ def _parse_test(text: str) -> str | float | None:
     return _parse_existing_path(text)
 
 
+def _parse_heading(name: str, text: str) -> str | None:
+    """Parses a text for the head of the pages, or None for an empty one."""
+    if not text.strip():
+        return None
+    try:
+        return check_heading({name: text.strip()})[name]
+    except OptionError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+
+
 # Other answers are taken as they are.
 _PARSERS: dict[str, Callable[[str], Any]] = {
+    **{name: partial(_parse_heading, name) for name in HEADING_NAMES},
     "unit_column": _parse_unit_column,
     "contributions": _parse_count,
     "schema": _parse_existing_path,

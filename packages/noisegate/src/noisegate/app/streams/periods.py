@@ -10,6 +10,7 @@
 from pathlib import Path
 from typing import Any
 
+from noisegate.app.heading import check_heading, heading_of
 from noisegate.app.request import Request
 from noisegate.app.runs.folder import LogObserver, Observer, Run, RunFolder
 from noisegate.app.runs.work import start_run
@@ -109,6 +110,9 @@ def fit_period(
     log: str | Path | None = None,
     engine: Engine | None = None,
     show_values: bool = False,
+    title: str | None = None,
+    owner: str | None = None,
+    purpose: str | None = None,
 ) -> FittedModel:
     """Fits the model of a stream after one more period.
 
@@ -132,6 +136,10 @@ def fit_period(
         log: As for `fit`.
         engine: As for `fit`.
         show_values: Whether errors may quote values of records.
+        title: What the model is called, for its pages; None for that of the period
+            before, as with the two that follow.
+        owner: Who answers for it.
+        purpose: What it is for.
 
     Returns:
         The model of all records so far, or of those in the window.
@@ -154,6 +162,8 @@ def fit_period(
     """
     before = None if after is None else Path(after)
     run, period = open_period(Path(stream), before, withdrawn, dataset, ledger)
+    heading = {"title": title, "owner": owner, "purpose": purpose}
+    run = run.with_heading(check_heading(heading))
     if observer is None and progress:
         observer = LogObserver(shows_bars=True)
     folder = RunFolder(out, observer=observer, log=log)
@@ -203,6 +213,7 @@ def open_period(
                 f"after: {after} is not a period of the stream in {plan}."
             )
         number = facts_before.period + 1
+        run = run.with_heading(heading_of(release.certificate))
     _check_number(number, state, horizon)
     if withdrawn is not None:
         _check_withdrawal(number, horizon)
