@@ -347,7 +347,7 @@ def _breaks_relations(records: Rows, schema: Schema) -> np.ndarray:
     same_numbers = np.isclose(records.numeric, restored.numeric, equal_nan=True)
     has_changed_number = (~same_numbers).any(axis=1)
     has_changed_level = (records.codes != restored.codes).any(axis=1)
-    return np.logical_or(has_changed_number, has_changed_level)
+    return np.asarray(has_changed_number | has_changed_level)
 
 
 def _of_all(counted: Mapping[tuple[str, ...], Counts]) -> OrderDistance | None:
