@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from judge import Stopwatch, verdict_json
-from linked_sets import PUBLIC, SIMULATED, Public, Simulated, Tables, split_parents
+from linked_sets import (
+    PUBLIC,
+    SIMULATED,
+    Public,
+    Simulated,
+    Tables,
+    drawn_sets,
+    split_parents,
+)
 
 import noisegate
 from noisegate import Gate
@@ -190,11 +198,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True, help="file of lines")
     parser.add_argument("--tables", type=Path, help="checkout of Rdatasets")
     parser.add_argument("--epsilons", nargs="+", type=float, default=(1, 10, 0.3, 3))
+    parser.add_argument("--drawn", type=int, default=30, help="sets drawn at random")
     parser.add_argument("--only", nargs="+", help="names of sets")
     options = parser.parse_args()
     sets: list[Simulated | Public] = [*SIMULATED]
     if options.tables is not None:
         sets += PUBLIC
+    sets += drawn_sets(options.drawn)
     finished = finished_keys(options.results)
     for epsilon in options.epsilons:
         for linked_set in sets:

@@ -30,6 +30,8 @@ _TRAIN_SHARE = 0.7
 _START = np.datetime64("2021-01-01T00", "h")
 _HOURS_OF_TWO_YEARS = 2 * 365 * 24
 _LEVELS = "abcdefgh"
+# Rows of the children of a drawn set, about: a run takes seconds.
+_MAX_DRAWN_ROWS = 30_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,7 @@ class Simulated:
         persistence: Correlation of a child's number with that of the child before, given the parent.
         tie: Correlation of a child's number with the hidden number of its parent.
         dates: "none"; "steps" of an hour, the first at the start of the parent; or "gaps" of about ten days.
+        counter: Name of a column that counts the children of a parent from 1 on, as visits or years do; None for none.
         grandchildren: Mean number of children of a child; 0 for no third table.
     """
 
@@ -58,6 +61,7 @@ class Simulated:
     persistence: float = 0.0
     tie: float = 0.0
     dates: Literal["none", "steps", "gaps"] = "none"
+    counter: str | None = None
     grandchildren: float = 0.0
 
     def tables(self) -> Tables:
@@ -92,6 +96,8 @@ class Simulated:
             is_parent = counts > 0
             waited -= np.repeat(before_first, counts[is_parent])
             children["time"] = _timestamps(start_hours[parent_of_child] + waited)
+        if self.counter is not None:
+            children[self.counter] = pa.array(position + 1)
         children |= _shown(numbers, "c")
         if not self.grandchildren:
             del children["child_id"]
@@ -194,6 +200,35 @@ SIMULATED = (
               parent_columns=2, child_columns=3, persistence=0.6, tie=0.7, dates="gaps"),
 )  # fmt: skip
 """In an order in which sizes and kinds alternate, so that the first ones are a sample too."""
+
+
+def drawn_sets(n_sets: int) -> Iterator[Simulated]:
+    """Yields descriptions at random, the same at each call.
+
+    A third of them have dates, another third a counter, and one in six a third table.
+
+    Args:
+        n_sets: Number of descriptions.
+    """
+    random = np.random.default_rng(0)
+    for index in range(n_sets):
+        parents = round(float(np.exp(random.uniform(np.log(300), np.log(8000)))))
+        most_children = min(30.0, _MAX_DRAWN_ROWS / parents)
+        children = float(np.exp(random.uniform(0, np.log(most_children))))
+        kind = index % 3
+        yield Simulated(
+            name=f"drawn-{index}",
+            parents=parents,
+            children=round(children, 1),
+            counts=random.choice(["fixed", "poisson", "geometric"]),
+            parent_columns=int(random.integers(2, 9)),
+            child_columns=int(random.integers(2, 9)),
+            persistence=round(float(random.uniform(0, 0.98)), 2),
+            tie=round(float(random.uniform(0, 0.9)), 2),
+            dates=random.choice(["steps", "gaps"]) if kind == 0 else "none",
+            counter=random.choice(["visit", "age"]) if kind == 1 else None,
+            grandchildren=1.5 if index % 6 == 5 else 0.0,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
