@@ -66,6 +66,7 @@ def judge_linked(
     run["links"] = {
         design.link.name: {
             **forecast_json(link_forecast(design, planned.plan, n_parents)),
+            "is_ordered": design.link.order is not None,
             "most": design.link.child.most,
             "parent_columns": len(design.link.parent.schema.columns),
             "child_columns": len(design.link.child.schema.columns),

@@ -197,7 +197,7 @@ def _table_error(
 
 
 @dataclass(frozen=True)
-class _ErrorCurve:
+class ErrorCurve:
     """The share of records in a wrong cell, as a function of the noise.
 
     The odds of that share are ``(noise / half_noise) ** power``.
@@ -222,8 +222,8 @@ class _ErrorCurve:
         return noise
 
 
-_PAIR_CURVE = _ErrorCurve(half_noise=0.75, power=0.775)
-_COLUMN_CURVE = _ErrorCurve(half_noise=3.0, power=0.725)
+_PAIR_CURVE = ErrorCurve(half_noise=0.75, power=0.775)
+_COLUMN_CURVE = ErrorCurve(half_noise=3.0, power=0.725)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -321,15 +321,23 @@ class LinkFit:
         return np.asarray([0, *(cut_indices + 1)])
 
     @property
+    def mean_children(self) -> float:
+        """The mean number of children of a parent, by the release; 0 of no parents."""
+        masses = self._child_counts.masses
+        parent_count = float(masses.sum())
+        if not parent_count > 0:
+            return 0.0
+        return float(np.arange(len(masses)) @ masses) / parent_count
+
+    @property
     def warning(self) -> str | None:
         """A problem with the fit once it has run, in words; None where there is none.
 
         Hardly any child with a parent means that keys do not match.
         """
         child = self.design.link.child
-        masses = self._child_counts.masses
-        child_count = float(np.arange(len(masses)) @ masses)
-        parent_count = float(masses.sum())
+        parent_count = float(self._child_counts.masses.sum())
+        child_count = self.mean_children * parent_count
         has_few_children = child_count < _MIN_MEAN_CHILDREN * parent_count
         if child.orphans == "drop" and has_few_children:
             return (
