@@ -83,6 +83,12 @@ def judge_linked(
         fitting.run()
         synthesizer = method.synthesizer(release, fitting)
     run["fit"] = verdict_json(synthesizer.verdict)
+    for link in fitting.links:
+        shares = link.step_shares
+        run["links"][link.design.link.name] |= {
+            "first_share": shares["first"],
+            "next_share": shares["next"],
+        }
     run["distances"] = {
         link.design.link.name: link.fit.discrepancy for link in fitting.links
     }

@@ -2,7 +2,7 @@
 
     python benchmarks/verdicts/linked_cuts.py [FILE] [--probabilities .5 .67 .75 .9]
 
-The noise is `LinkedForecast.noise`, which counts ordered children: at most so many for a plan, in the mean for a fit. A
+The noise is `LinkedForecast.noise`, for a plan by the largest number of children, for a fit by their true numbers. A
 word has its cut at the noise where an evaluation finds it, or a better one, with the probability stated, as in
 `cuts.py`. Agreement is cross-validated: cuts for a set come from other sets. The curves
 are the errors that evaluations found at a noise: odds that grow with a power of it.
@@ -40,22 +40,22 @@ def read_linked_runs(path: Path) -> list[Run]:
 
 def worst_noise(run: Run, source: Source) -> float:
     """Returns the noise that decides the word of a plan or a fit."""
-    links = tuple(
-        LinkNoise(
+    links = []
+    for child, link in run["links"].items():
+        # A plan knows only how many children a parent has at most.
+        first_share = 1 / link["most"] if source == "plan" else link["first_share"]
+        next_share = 1 - first_share if source == "plan" else link["next_share"]
+        noise = LinkNoise(
             parent="",
             child=child,
             noise=link["noise"],
-            children=(
-                link["most"]
-                if source == "plan"
-                else link["children"] / max(link["parents"], 1)
-            ),
+            first_share=first_share,
+            next_share=next_share,
             is_ordered=link["is_ordered"],
         )
-        for child, link in run["links"].items()
-    )
+        links.append(noise)
     forecast = LinkedForecast(
-        root="", records=run["records"], links=links, source=source
+        root="", records=run["records"], links=tuple(links), source=source
     )
     return forecast.noise
 

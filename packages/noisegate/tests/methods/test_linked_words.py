@@ -13,7 +13,12 @@ from .test_linked import SCHEMA
 
 BUDGET = Budget(epsilon=1.0)
 LINK = LinkNoise(
-    parent="patients", child="visits", noise=0.001, children=3.0, is_ordered=True
+    parent="patients",
+    child="visits",
+    noise=0.0005,
+    first_share=0.5,
+    next_share=0.5,
+    is_ordered=True,
 )
 
 
@@ -40,11 +45,11 @@ def test_a_fit_takes_more_records_for_each_word_than_a_plan():
 
 
 def test_the_worst_link_decides():
-    noisy = replace(LINK, parent="visits", child="codes", noise=0.2, children=1.0)
+    noisy = replace(LINK, parent="visits", child="codes", noise=0.3, next_share=0.0)
     both = forecast(LINK, noisy)
     assert forecast(LINK).word == "good"
     assert both.word == forecast(noisy).word == "noise"
-    assert len(both.verdict(1.0).reasons) == 2
+    assert len(both.verdict(1.0).reasons) == 3
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ def test_how_children_follow_each_other_is_said(noise, expected):
 
 
 def test_one_child_follows_none():
-    assert len(forecast(replace(LINK, children=1.0)).verdict(1.0).reasons) == 1
+    assert len(forecast(replace(LINK, next_share=0.0)).verdict(1.0).reasons) == 1
 
 
 def test_what_has_no_order_keeps_none():
@@ -68,23 +73,25 @@ def test_what_has_no_order_keeps_none():
 
 
 def test_first_children_of_many_are_lost_first():
-    many = replace(LINK, noise=0.05, children=24.0)
-    assert many.loses_first_child and not replace(many, children=2.0).loses_first_child
+    many = replace(LINK, noise=0.05, first_share=1 / 24)
+    assert many.loses_first_child
+    assert not replace(many, first_share=0.5).loses_first_child
     assert not replace(many, is_ordered=False).loses_first_child
     assert (
-        "when the first of visits comes may be lost"
+        "when the first of visits comes may be lost: 4% of rows"
         in (forecast(many).verdict(1.0).reasons[-1])
     )
 
 
-def test_order_takes_more_records_the_more_children_there_are():
-    counts = [
-        forecast(replace(LINK, children=children)).records_for()["usable"]
-        for children in (1.0, 4.0, 25.0)
-    ]
-    assert counts == sorted(set(counts))
-    unordered = replace(LINK, is_ordered=False, children=25.0)
-    assert forecast(unordered).records_for()["usable"] == counts[0]
+def test_what_few_rows_show_takes_more_records():
+    def needed(**changes):
+        return forecast(replace(LINK, **changes)).records_for()["usable"]
+
+    assert needed() < needed(first_share=0.2) < needed(first_share=0.04)
+    assert needed() < needed(next_share=0.2) < needed(next_share=0.04)
+    assert needed(is_ordered=False, first_share=0.04) == needed()
+    # What may be noise on the numbers of children counts as no next child at all.
+    assert needed(next_share=0.001) == needed(next_share=0.0) == needed()
 
 
 def test_a_better_word_is_offered_but_for_the_best():

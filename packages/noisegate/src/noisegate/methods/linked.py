@@ -167,10 +167,7 @@ class Linked(Method, ChosenByAuto):
         """
         plan = self.plan(schema, budget)
         unanswered = LinkAnswers(values={}, noise_std=_noise_std(plan))
-        links = tuple(
-            link_noise(design, unanswered, records, design.link.child.most or 1)
-            for design in plan.design
-        )
+        links = tuple(link_noise(design, unanswered, records) for design in plan.design)
         return LinkedForecast(
             root=schema.root.name, records=records, links=links, source="plan"
         )
@@ -246,7 +243,7 @@ class Linked(Method, ChosenByAuto):
         unit_count = _noisy_unit_count(first_design.answers(release))
         records = record_count(release, unit_count)
         links = tuple(
-            link_noise(link.design, release, records, link.mean_children)
+            link_noise(link.design, release, records, link.step_shares)
             for link in fitting.links
         )
         expected = LinkedForecast(

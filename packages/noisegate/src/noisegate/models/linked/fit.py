@@ -321,13 +321,15 @@ class LinkFit:
         return np.asarray([0, *(cut_indices + 1)])
 
     @property
-    def mean_children(self) -> float:
-        """The mean number of children of a parent, by the release; 0 of no parents."""
+    def step_shares(self) -> dict[Step, float]:
+        """The shares of first and of next children in all rows, by the release.
+
+        A parent's rows have the weight 1 together; both are 0 if there are no parents.
+        """
         masses = self._child_counts.masses
-        parent_count = float(masses.sum())
-        if not parent_count > 0:
-            return 0.0
-        return float(np.arange(len(masses)) @ masses) / parent_count
+        parent_count = max(float(masses.sum()), _TINY)
+        shares = _step_masses(masses).sum(axis=1) / parent_count
+        return dict(zip(STEPS, map(float, shares), strict=True))
 
     @property
     def warning(self) -> str | None:
@@ -336,8 +338,9 @@ class LinkFit:
         Hardly any child with a parent means that keys do not match.
         """
         child = self.design.link.child
-        parent_count = float(self._child_counts.masses.sum())
-        child_count = self.mean_children * parent_count
+        masses = self._child_counts.masses
+        child_count = float(np.arange(len(masses)) @ masses)
+        parent_count = float(masses.sum())
         has_few_children = child_count < _MIN_MEAN_CHILDREN * parent_count
         if child.orphans == "drop" and has_few_children:
             return (
