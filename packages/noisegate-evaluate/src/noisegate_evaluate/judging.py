@@ -154,7 +154,7 @@ def of_models(
 
 def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
     """Returns what models of synthetic records say alone: that they learn nothing, or else nothing."""
-    cure = "real training records beside (--train), which say what there is to learn"
+    cure = "real training records beside, which say what there is to learn"
     reached = f"models of synthetic records reach {score} {synthetic:.3f}"
     figures = {"score": score, "score_of_synthetic": synthetic}
     is_guessing = math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL

@@ -283,13 +283,17 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
     parent = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = np.flatnonzero(parent >= 0)
     rows = rows[np.argsort(parent[rows], kind="stable")]
+    # What no order decides is decided at random, as in what a model learns from: the order of a file says nothing.
+    ties = np.random.default_rng(0).permutation(len(rows))
     position, backwards = None, 0
     if link.order is not None:
         position = read_numbers(children, link.order, link.child.schema).unit
         backwards = int(
             ((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum()
         )
-        rows = rows[np.lexsort((position[rows], parent[rows]))]
+        rows = rows[np.lexsort((ties, position[rows], parent[rows]))]
+    else:
+        rows = rows[np.lexsort((ties, parent[rows]))]
     counts = np.bincount(parent[rows], minlength=parents.num_rows)
     position = None if position is None else position[rows]
     wrong = {

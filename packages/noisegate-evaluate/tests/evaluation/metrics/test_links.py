@@ -222,3 +222,21 @@ def test_what_a_relation_measures_of_a_child_is_compared():
     # One pair is entered × day, the other one entered × the difference of the two.
     assert distances.parent_child.total == 2
     assert distances.parent_child.largest == 0.5
+
+
+def test_the_order_of_a_file_is_none_of_its_children():
+    parents, children = 500, 4
+    keys = np.repeat(np.arange(parents), children)
+    tables = {
+        "people": pa.table({"id": np.arange(parents), "kind": ["a"] * parents}),
+        "visits": pa.table({"id": keys, "day": np.tile(np.arange(children), parents)}),
+    }
+    day = Integer(name="day", lower=0, upper=9)
+    visits = LinkedTable(
+        name="visits", parent="people", most=children, schema=Schema([day])
+    )
+    schema = LinkedSchema([SCHEMA.tables[0], visits])
+    rows = np.random.default_rng(0).permutation(len(keys))
+    shuffled = {**tables, "visits": tables["visits"].take(pa.array(rows))}
+    sides = [bring_together(each, schema, "test") for each in (shuffled, tables)]
+    assert link_distances(*sides, schema.links[0], bins=10).transitions.mean < 0.08

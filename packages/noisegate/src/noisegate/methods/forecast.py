@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +41,6 @@ from noisegate.methods.word_odds import (
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-
-if TYPE_CHECKING:
-    from noisegate.schema.linked.schema import LinkedSchema
 
 # Values of ε that are worth proposing, and numbers of cells of numeric columns.
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0)
@@ -199,7 +196,7 @@ def _table_error(
 
 
 @dataclass(frozen=True)
-class _ErrorCurve:
+class ErrorCurve:
     """The share of records in a wrong cell, as a function of the noise.
 
     The odds of that share are ``(noise / half_noise) ** power``.
@@ -224,8 +221,8 @@ class _ErrorCurve:
         return noise
 
 
-_PAIR_CURVE = _ErrorCurve(half_noise=0.75, power=0.775)
-_COLUMN_CURVE = _ErrorCurve(half_noise=3.0, power=0.725)
+_PAIR_CURVE = ErrorCurve(half_noise=0.75, power=0.775)
+_COLUMN_CURVE = ErrorCurve(half_noise=3.0, power=0.725)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,7 +376,7 @@ class Forecaster(Protocol):
 
 def verdict_of_plan(
     method: Forecaster,
-    schema: Schema | LinkedSchema,
+    schema: Schema,
     budget: Budget,
     records: int | None,
 ) -> Verdict:
@@ -400,11 +397,7 @@ def verdict_of_plan(
     needed = {word: rounded_up(count) for word, count in expected.records_for().items()}
     if records is None:
         return _verdict_without_records(needed, budget.epsilon)
-    if isinstance(schema, Schema):
-        cures = _cures(_Search(method, schema.coordinates, budget, expected))
-    else:
-        # Fewer columns or cells are not tried in several tables.
-        cures = _more_records(expected)
+    cures = _cures(_Search(method, schema.coordinates, budget, expected))
     verdict = _verdict_of_forecast(expected, budget.epsilon, "plan", cures)
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
 

@@ -9,7 +9,7 @@ mixture.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.answers.design import COUNTS
@@ -19,11 +19,12 @@ from noisegate.devices import check_device
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.abilities import ChosenByAuto
 from noisegate.methods.fitted import fit_summary
-from noisegate.methods.forecast import (
-    Forecast,
-    forecast_of,
-    record_count,
-    verdict_of_plan,
+from noisegate.methods.forecast import record_count
+from noisegate.methods.linked_words import (
+    LinkedForecast,
+    link_noise,
+    verdict_with_records,
+    verdict_without_records,
 )
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
@@ -48,9 +49,6 @@ histograms. Releases of version 1 have cells that are not graded."""
 _CELLS = 12
 _CELLS_OF_LARGE_EPSILON = 16
 _LARGE_EPSILON = 3.0
-# What a chain of children misses without any noise, as if it were noise on a single
-# column; seen on simulated clinics.
-_NOISE_OF_CHAIN = 0.007
 
 
 @register("linked")
@@ -152,11 +150,15 @@ class Linked(Method, ChosenByAuto):
     def verdict(
         self, schema: Any, budget: Budget, records: int | None = None
     ) -> Verdict:
-        """Says what to expect of the first table and its children."""
-        return verdict_of_plan(self, schema, budget, records)
+        """Says what to expect of the tables, by the link with the most noise."""
+        # Without a number, any will do: how many records each word takes is the same.
+        expected = self.forecast(schema, budget, records or 1)
+        if records is None:
+            return verdict_without_records(expected, budget.epsilon)
+        return verdict_with_records(expected, budget.epsilon)
 
-    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
-        """Forecasts the first table and its children.
+    def forecast(self, schema: Any, budget: Budget, records: float) -> LinkedForecast:
+        """Forecasts all links from the noise of the plan.
 
         Args:
             schema: Public schema of the tables, a `LinkedSchema`.
@@ -165,7 +167,10 @@ class Linked(Method, ChosenByAuto):
         """
         plan = self.plan(schema, budget)
         unanswered = LinkAnswers(values={}, noise_std=_noise_std(plan))
-        return _forecast_of_link(plan.design[0], unanswered, records)
+        links = tuple(link_noise(design, unanswered, records) for design in plan.design)
+        return LinkedForecast(
+            root=schema.root.name, records=records, links=links, source="plan"
+        )
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Counts the rows of each link, in two passes over them.
@@ -237,8 +242,18 @@ class Linked(Method, ChosenByAuto):
         first_design = fitting.links[0].design
         unit_count = _noisy_unit_count(first_design.answers(release))
         records = record_count(release, unit_count)
-        expected = _forecast_of_link(first_design, release, records)
-        summary = fit_summary(release, fitting, expected=expected)
+        links = tuple(
+            link_noise(link.design, release, records, link.step_shares)
+            for link in fitting.links
+        )
+        expected = LinkedForecast(
+            root=first_design.link.parent.name,
+            records=records,
+            links=links,
+            source="fit",
+        )
+        verdict = expected.verdict(release.certificate.epsilon)
+        summary = fit_summary(release, fitting, verdicts=(verdict,))
         model = LinkedModel(release=release, links=fitting.model(), summary=summary)
         return model.with_verdict_of_rules()
 
@@ -266,19 +281,3 @@ def _noisy_unit_count(first_link: Answered) -> float:
     """
     total = float(first_link.values[COUNTS].sum())
     return max(total, first_link.noise_std[COUNTS])
-
-
-def _forecast_of_link(
-    design: LinkDesign, answered: Answered, records: float
-) -> Forecast:
-    """Forecasts the rows of a link as one table of transitions.
-
-    What a chain of children misses without any noise, `_NOISE_OF_CHAIN`, is added.
-
-    Args:
-        design: The queries about the link.
-        answered: A release, or answers of all links of which the noise is known.
-        records: Number of parents.
-    """
-    expected = forecast_of(design.tables, design.answers(answered), records)
-    return replace(expected, noise=expected.noise + _NOISE_OF_CHAIN)

@@ -321,6 +321,17 @@ class LinkFit:
         return np.asarray([0, *(cut_indices + 1)])
 
     @property
+    def step_shares(self) -> dict[Step, float]:
+        """The shares of first and of next children in all rows, by the release.
+
+        A parent's rows have the weight 1 together; both are 0 if there are no parents.
+        """
+        masses = self._child_counts.masses
+        parent_count = max(float(masses.sum()), _TINY)
+        shares = _step_masses(masses).sum(axis=1) / parent_count
+        return dict(zip(STEPS, map(float, shares), strict=True))
+
+    @property
     def warning(self) -> str | None:
         """A problem with the fit once it has run, in words; None where there is none.
 
