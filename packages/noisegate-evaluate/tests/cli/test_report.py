@@ -42,6 +42,18 @@ def test_real_records_make_a_private_page_beside_it(desk, fitted, cli):
     assert (desk.folder / "pages" / "public.html").read_bytes() == public
 
 
+def test_the_page_of_an_evaluation_has_title_owner_and_purpose(desk, cli):
+    desk.write_rows(rows(80, seed=5))
+    evaluate = "evaluate", "--synthetic", desk.data, "--test", desk.data
+    evaluate += "--schema", desk.schema, "--title", "A survey", "--purpose", "Teaching"
+    refused = cli(*evaluate)
+    assert refused.code == 2 and "--title stands on a page" in refused.err
+    ended = cli(*evaluate, "--page", "page.html")
+    assert ended.code == 0, ended.err
+    page = (desk.folder / "page.html").read_text("utf-8")
+    assert "<h1>A survey</h1>" in page and "Purpose: Teaching" in page
+
+
 def test_what_cannot_be_done_is_said_in_a_line(desk, fitted, cli):
     before = desk.listing()
     for arguments, words in (
