@@ -195,3 +195,10 @@ def test_a_column_named_like_a_keyword_of_python_may_stand_in_a_formula():
     columns = {"yield": length, "width": width, "area": length * width}
     rules, _ = drafted_rules(**columns)
     assert rules == {"area = `yield` * width"}
+
+
+def test_a_number_far_above_another_is_drafted_without_a_largest_difference():
+    """Most of the lower column's range lies below the upper one: both are measured."""
+    log_size = RANDOM.uniform(-3, 1.4, RECORD_COUNT).round(3)
+    stated, _ = drafted_rules(size=(10**log_size).round(4), log_size=log_size)
+    assert "size >= log_size" in stated

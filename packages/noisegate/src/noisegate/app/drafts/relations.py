@@ -231,7 +231,8 @@ def _candidates(
     for comparison in comparisons:
         ordered = _ordered(sample, comparison)
         if ordered is not None:
-            yield ordered, "the difference is measured"
+            is_measured = ordered.measures_difference(sample.columns)
+            yield ordered, "the difference is measured" if is_measured else ""
     yield from _only_if(sample)
     yield from _missing_together(sample)
 
@@ -486,6 +487,8 @@ def _ordered(sample: _Sample, comparison: Comparison) -> Ordered | None:
             unbounded.check(sample.columns)
         except SchemaError:
             continue
+        if not unbounded.measures_difference(sample.columns):
+            return unbounded
         largest = _largest_gap(sample, unbounded)
         return Ordered(
             upper_name=upper_name,
