@@ -401,7 +401,7 @@ def promised(release: Release) -> dict[str, Any]:
         if whole
         else certificate.adjacency.sentence(),
         "whole": whole,
-        "protection": protection(certificate, is_linked=is_linked),
+        "protection": protection(together, is_linked=is_linked),
         "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
         "right": min(
             math.ceil(100 * curve.right - 1e-9), 100
@@ -432,7 +432,7 @@ def protection(certificate: Certificate, *, is_linked: bool) -> str:
         )
     cost = (
         "k records cost k times epsilon; two cost epsilon = "
-        f"{2 * certificate.epsilon:g}."
+        f"{2 * certificate.epsilon:.4g}."
     )
     if unit == RECORD:
         return (
