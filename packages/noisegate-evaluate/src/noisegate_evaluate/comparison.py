@@ -21,6 +21,7 @@ from noisegate_evaluate.judging import (
     of_number,
     of_rules,
 )
+from noisegate_evaluate.metrics.groups import Groups
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
@@ -173,6 +174,8 @@ class Report(EvaluationReport):
     """Of a numeric label, scores on the test records after training on the synthetic ones; else None."""
     regression_ceiling: RegressionReport | None = None
     """The same after training on the real training records; None without ``train``."""
+    groups: Groups | None = None
+    """Distances in each group of a column; None without ``by``."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -191,7 +194,8 @@ class Report(EvaluationReport):
             if self.metrics
             else {}
         )
-        return {**told, **as_json(more | several)}
+        groups = {} if self.groups is None else {"groups": self.groups.to_json()}
+        return {**told, **as_json(more | several | groups)}
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _score_rows(
@@ -206,6 +210,7 @@ class Report(EvaluationReport):
         yield from of_number(self.marginals)
         yield from of_analyses(self.metrics)
         yield from of_rules(self.metrics)
+        yield None if self.groups is None else self.groups.verdict()
         yield from self._judged_models()
 
     def _judged_models(self) -> Iterator[Verdict | None]:
@@ -266,6 +271,8 @@ class Report(EvaluationReport):
         return _score_sheet(title, figures, self.downstream, self.ceiling, spread=True)
 
     def _more(self) -> Iterator[Sheet]:
+        if self.groups is not None:
+            yield _sheet_of_groups(self.groups)
         both = {"synthetic": self.downstream, "real train (ceiling)": self.ceiling}
         means = {
             what: scored.printed_mean
@@ -408,6 +415,31 @@ class ImageReport(EvaluationReport):
             "ROC-AUC": ("roc_auc", 4),
         }
         return _score_sheet(title, figures, self.downstream, self.ceiling)
+
+
+def _sheet_of_groups(groups: Groups) -> Sheet:
+    """Returns a table of the groups of a column."""
+    rows = [
+        (
+            group.level,
+            f"{group.records:,}",
+            f"{group.real_share:.1%}",
+            f"{group.share:.1%}",
+            "too few records" if group.pairs is None else f"{group.pairs:.4f}",
+        )
+        for group in groups.groups
+    ]
+    return Sheet(
+        title=f"By {groups.column}: total variation error of pairs, beyond sampling error",
+        headings=(
+            groups.column,
+            ">real records",
+            ">share of real",
+            ">of synthetic",
+            ">error of pairs",
+        ),
+        rows=rows,
+    )
 
 
 def _score_rows(made: Any, real: Any) -> Iterator[tuple[str, dict[str, Any]]]:

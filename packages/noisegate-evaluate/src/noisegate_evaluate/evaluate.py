@@ -62,6 +62,9 @@ def evaluate(
     schema = schema or (
         synthetic.schema if isinstance(synthetic, Synthesizer | LinkedModel) else None
     )
+    is_single_table = isinstance(schema, Schema) and schema.images is None
+    if "by" in options and not is_single_table:
+        raise OptionError(f"by={options['by']!r}: groups are those of a single table.")
     if isinstance(schema, LinkedSchema):
         with _told(progress) as progressing:
             return _evaluate_linked(

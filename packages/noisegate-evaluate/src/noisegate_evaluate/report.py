@@ -21,6 +21,7 @@ from noisegate_evaluate.images import (
     image_distances,
     image_form,
 )
+from noisegate_evaluate.metrics.groups import group_figures
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
@@ -55,6 +56,7 @@ def evaluate_tables(
     classifiers: str | Suite = "three",
     networks: NetworkOptions | None = None,
     jobs: int | None = None,
+    by: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Returns how a synthetic table compares with real data; its figures are not covered by the guarantee.
@@ -63,7 +65,8 @@ def evaluate_tables(
     to them, and the report has the ceiling of the scores and the floor of the distances. The ``seed`` is of the models
     and of the draw of 3-way marginals. Of ``classifiers`` there are "three", or the "twelve" of the papers; for tables
     of pixels "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite. A numeric label is
-    predicted by regressors instead. ``jobs`` are processes for "twelve" and networks, by default the cores that may be
+    predicted by regressors instead. With a column of levels as ``by``, distances are also measured in each of its
+    groups. ``jobs`` are processes for "twelve" and networks, by default the cores that may be
     used; ``progress`` is told after each classifier: its name, how many are done, and how many there will be.
 
     Raises:
@@ -131,6 +134,9 @@ def evaluate_tables(
         if train is None
         else marginal_distances(train, test, schema, seed=seed),
         metrics=others(synthetic, other),
+        groups=None
+        if by is None
+        else group_figures(synthetic, other, schema, by, seed=seed),
         metrics_floor={} if train is None else others(train, test),
     )
 

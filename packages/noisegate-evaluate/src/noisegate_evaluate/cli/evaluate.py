@@ -42,7 +42,7 @@ Purpose = Annotated[
     str | None, Option(help="What the synthetic records are for, in one line.")
 ]
 _OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
-_NOT_FOR_IMAGES = "jobs", "image", "augment", "page", *HEADING_NAMES
+_NOT_FOR_IMAGES = "jobs", "by", "image", "augment", "page", *HEADING_NAMES
 _FOR_IMAGES = "features", "weights", "most", "nearest", "on_error"
 _Records = TypeVar("_Records")
 
@@ -88,6 +88,13 @@ class EvaluateOptions:
             help="three (default); twelve: those of the papers, slower; for pixel columns networks, or some of them: "
             "convnet, lenet, alexnet, vgg11, resnet18, mlp. With --images: some of cnn (default), resnet, "
             "resnet9, wrn, logistic, mlp, twelve."
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="Column of levels, such as sex: distances in each of its groups too, and the worst group.",
         ),
     ] = None
     jobs: Annotated[
@@ -273,6 +280,8 @@ def _tables(
     measure, look = cast(Any, evaluate_linked), cast(Any, compared_linked)
     more = options.given("jobs")
     if isinstance(schema, LinkedSchema):
+        for column in options.given("by").values():
+            raise OptionError(f"--by {column}: groups are those of a single table")
         if suite.name == "networks":
             raise OptionError(
                 "--classifiers networks is for images; choose three or twelve for linked tables"
@@ -302,7 +311,7 @@ def _tables(
         measure, look = evaluate_tables, compared
         doing, more = (
             "Training classifiers and counting marginals",
-            more | {"networks": networks},
+            more | options.given("by") | {"networks": networks},
         )
     with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(read, read_real)
