@@ -483,8 +483,8 @@ def _verdict_of_counts(
         noise_std: Standard deviation of the noise on each.
 
     Returns:
-        "noise" if all records together may be none; a verdict without a word that names
-        the classes which may be empty; or None if there are none.
+        "noise" if all records together may be none; "rough" with the names of classes
+        that may be empty; or None if there are none.
     """
     if counts.sum() < _MIN_VISIBLE * noise_std * math.sqrt(counts.size):
         return Verdict(
@@ -511,8 +511,9 @@ def _verdict_of_counts(
         f"{listing} of {label.name!r} cannot be distinguished from noise "
         "(too few records)"
     )
+    # Nothing about a class that is lost can be learnt from the records.
     return Verdict(
-        word=None,
+        word="rough",
         source="fit",
         reasons=(reason,),
         figures={"drowned_classes": drowned},
