@@ -12,8 +12,9 @@ def families(found, name="visits"):
 
 def test_children_come_to_their_parents_in_order_and_orphans_are_left_aside():
     found = families(tables())
-    # Of 7 on days 1, 3, 3 (as they are written down), then of 9; the fourth row has no parent.
-    assert found.rows.tolist() == [2, 1, 4, 0]
+    # Of 7 on days 1, 3, 3 (these two at random), then of 9; the fourth row has no parent.
+    first, *tied, last = found.rows.tolist()
+    assert (first, set(tied), last) == (2, {1, 4}, 0)
     assert found.parent.tolist() == [0, 0, 0, 2]
     assert found.counts.tolist() == [3, 0, 1]
     assert [found.orphans, found.repeated, found.backwards] == [1, 0, 1]
@@ -34,8 +35,11 @@ def test_a_missing_key_belongs_to_nobody_and_a_repeated_one_is_counted():
 def test_grandchildren_follow_the_order_of_their_parents():
     together = bring_together(tables(), SCHEMA, "test").families
     found = together["finds"].of_grandparents(together["visits"])
-    # Visits of 7 in order: c without a find, b with the rows 0 and 2, e with 1; of 9: a with 3. d has no parent.
-    assert found.rows.tolist() == [0, 2, 1, 3]
+    # Visits of 7: c without a find; then, on one day, b with the rows 0 and 2 and e with 1, which of them first is at
+    # random, as is the order of the finds of b. Of 9: a with 3. d has no parent.
+    *of_seven, of_nine = found.rows.tolist()
+    assert (sorted(of_seven), of_nine) == ([0, 1, 2], 3)
+    assert of_seven[1] != 1
     assert found.parent.tolist() == [0, 0, 0, 2]
     assert np.array_equal(found.counts, [3, 0, 1])
 
