@@ -97,6 +97,11 @@ def test_pairs_that_drown_are_named_before_spending_and_after():
         "595 of 630 pairs of columns were not measured" in reason
         for reason in verdict.reasons
     )
+    assert any(
+        reason.startswith("too noisy to show any association, so not known: ")
+        for reason in verdict.reasons
+    )
+    assert verdict.figures["pairs_not_known"] > 0
     assert "strongest" not in str(planned) + str(verdict)
 
 

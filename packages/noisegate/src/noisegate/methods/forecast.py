@@ -261,29 +261,27 @@ class Forecast:
     def word(self) -> Word:
         """The verdict in a word.
 
-        Where several columns come out independent of each other, all or some of them,
-        it is "rough", or "noise" if even single columns are. Otherwise it is what most
-        real tables reach at this noise; where there are no pairs, what the expected
-        error of single columns says.
+        It is what most real tables reach at this noise, and "rough" at best where
+        several columns come out independent of each other, all or some of them. Of a
+        single column the expected error decides.
         """
+        if self.columns <= 1:
+            return word_of_misplaced(self.singles)
+        word = likely_word(self.noise)
         keeps_pairs = self.paired and self.measured_pairs == self.planned_pairs
-        if self.columns > 1 and not keeps_pairs:
-            return "noise" if self.singles > MISPLACED["rough"] else "rough"
-        if self.paired:
-            return likely_word(self.noise)
-        return word_of_misplaced(self.singles)
+        return word if keeps_pairs else min(word, "rough", key=WORDS.index)
 
     def records_for(self) -> dict[Word, float]:
         """Computes how many records each word takes, from best to worst.
 
         The noise on shares falls as one over the number of records. With so many, most
-        real tables reach the word (`CERTAINTY`); where there are no pairs, the expected
-        error of single columns is that of the word.
+        real tables reach the word (`CERTAINTY`); of a single column, the expected error
+        is that of the word.
 
         Returns:
             Numbers of records, not rounded, for those words that any number can reach.
         """
-        if self.paired:
+        if self.columns > 1:
             max_noise = {word: odds.noise_for() for word, odds in ODDS.items()}
         else:
             max_noise = {
@@ -580,7 +578,7 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
         f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect "
         f"a total variation error of {errors}"
     )
-    if expected.paired:
+    if expected.columns > 1:
         yield _corpus_reason(expected.noise)
     if not expected.paired and expected.columns > 1:
         yield "no pairs of columns are measured: synthetic columns are independent"

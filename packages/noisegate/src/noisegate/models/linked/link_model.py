@@ -255,9 +255,9 @@ class LinkModel:
         return families.children.rows(indices[child_counts > 0])
 
     def verdict_of_roots(self, random: torch.Generator) -> Verdict | None:
-        """Judges the first table by how many of its records keep to its constraints.
+        """Judges the first table by how many of its records keep to its rules.
 
-        None where at least half of them do, or there are no constraints.
+        None where at least half of them do, or there are no rules.
         """
         schema = self.link.parent.schema
         if not schema.has_rules:
