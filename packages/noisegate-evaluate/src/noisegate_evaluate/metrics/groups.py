@@ -103,7 +103,7 @@ def group_figures(
     names = [each.name for each in schema.columns if not each.numeric]
     if column not in names:
         raise OptionError(
-            f"by={column!r}: expected a column of levels: {choices(column, names)}"
+            f"groups of {column!r}: expected a column of levels: {choices(column, names)}"
         )
     described = next(each for each in schema.columns if each.name == column)
     assert not described.numeric
