@@ -119,24 +119,28 @@ def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> N
             )
 
 
-def card_row(column: Column, label: str | None) -> list[str]:
+def card_row(
+    column: Column, label: str | None, weights: str | None = None
+) -> list[str]:
     """Returns the row of a column on a card, under `CARD_HEADINGS`.
 
     Args:
         column: The column.
         label: Name of the schema's label, or None.
+        weights: Name of its column of survey weights, or None.
 
     Examples:
         >>> from noisegate.schema import Integer
         >>> card_row(Integer(name="age", lower=0, upper=120, missing=True), "age")
         ['age', 'integer', '0 to 120', 'allowed', 'label']
     """
+    roles = {label: "label", weights: "survey weights"}
     return [
         column.name,
         column.kind,
         column.range_text,
         "allowed" if column.missing else "no",
-        "label" if column.name == label else "",
+        roles.get(column.name, ""),
     ]
 
 
@@ -145,6 +149,8 @@ def columns_card(
     label: str | None,
     constraints: Sequence[object],
     relations: Sequence[object] = (),
+    *,
+    weights: str | None = None,
 ) -> ResultCard:
     """Returns the card of a table's schema.
 
@@ -153,8 +159,9 @@ def columns_card(
         label: Name of the label, or None.
         constraints: The constraints; each is shown as its text.
         relations: The relations; each is shown as its text.
+        weights: Name of the column of survey weights, or None.
     """
-    rows = [card_row(column, label) for column in columns]
+    rows = [card_row(column, label, weights) for column in columns]
     title = f"Schema: {len(rows):,} columns"
     sheets = [Sheet(title=f"{len(rows):,} columns", headings=CARD_HEADINGS, rows=rows)]
     if label is not None:

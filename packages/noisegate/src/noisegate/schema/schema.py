@@ -56,7 +56,7 @@ from noisegate.schema.files import (
     write_toml,
 )
 from noisegate.schema.kinds.kind import is_column
-from noisegate.schema.layout import EncodedTable, Layout, list_names
+from noisegate.schema.layout import EncodedTable, Layout, bounds_of, list_names
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.relations.coordinates import Coordinates, without_columns
 from noisegate.schema.relations.forms import relations_from_form
@@ -71,7 +71,7 @@ DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 _MAX_LISTED_PROBLEMS = 10
 
 # Keys of a form that are fields of `Schema` as they stand, and all keys.
-_PLAIN_KEYS = ("label", "missing_values", "ignore")
+_PLAIN_KEYS = ("label", "weights", "missing_values", "ignore")
 _KEYS = (*_PLAIN_KEYS, "file", "images", "columns", "constraints", "relations")
 
 
@@ -92,6 +92,9 @@ class Schema(StoredSchema):
         reasons: Why a draft states what it states, by column or constraint, and its
             remarks. Neither stored nor compared.
         file: How text files of the table are written, private and synthetic ones.
+        weights: Name of the column of survey weights, or None: of how many people of
+            the population each record is one. It is measured like every other column;
+            beside shares and means of records it gives those of the population.
 
     Raises:
         SchemaError: if a value is unusable, or two contradict each other.
@@ -116,6 +119,7 @@ class Schema(StoredSchema):
     relations: tuple[Relation, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
     file: FileForm = PLAIN_CSV
+    weights: str | None = None
 
     def __post_init__(self) -> None:
         if self.images is None:
@@ -129,6 +133,7 @@ class Schema(StoredSchema):
             ignore=_checked_texts("ignore", self.ignore),
         )
         self._check_names()
+        self._check_weights()
         self._check_file()
         self._check_levels()
         set_fields(self, relations=_as_tuple("relations", self.relations))
@@ -178,6 +183,39 @@ class Schema(StoredSchema):
                     f"column {name!r} is both described and in `ignore`; remove it "
                     "from one of them"
                 )
+
+    def _check_weights(self) -> None:
+        """Checks that weights are numbers from 0 on, which every record has."""
+        if self.weights is None:
+            return
+        if self.images is not None:
+            raise SchemaError("weights are for tables; images have none")
+        if self.weights not in self.names:
+            raise SchemaError(
+                f"weights {self.weights!r} is not one of the columns: "
+                f"{list_names(self.names)}"
+            )
+        column = self.file_layout.column(self.weights)
+        if not column.numeric or column.unit is not None:
+            raise SchemaError(
+                f"weights {self.weights!r} is a column of kind {column.kind}; expected "
+                "numbers, such as kind integer or continuous"
+            )
+        if column.missing or column.limits:
+            raise SchemaError(
+                f"weights {self.weights!r} may be missing or beyond a limit; expected a "
+                "column in which every record has a number"
+            )
+        if bounds_of(column)[0] < 0:
+            raise SchemaError(
+                f"weights {self.weights!r} may be negative; expected a lower bound of 0 "
+                "or more"
+            )
+        if self.weights == self.label:
+            raise SchemaError(
+                f"{self.weights!r} is both the label and the weights; name another "
+                "label, or leave the weights out"
+            )
 
     def _check_file(self) -> None:
         """Checks the form of text files, and that it names all columns, if any."""
@@ -315,7 +353,8 @@ class Schema(StoredSchema):
                 **settings,
             )
 
-        misplaced = [key for key in ("label", "columns", "relations") if key in form]
+        not_of_images = ("label", "weights", "columns", "relations")
+        misplaced = [key for key in not_of_images if key in form]
         if misplaced:
             raise SchemaError(
                 f"`{misplaced[0]}` cannot stand beside [images], which says the "
@@ -383,7 +422,11 @@ class Schema(StoredSchema):
         """Returns the schema as a card for a terminal or a notebook."""
         if self.images is None:
             return columns_card(
-                self.columns, self.label, self.constraints, self.relations
+                self.columns,
+                self.label,
+                self.constraints,
+                self.relations,
+                weights=self.weights,
             )
         if self.images.label is None:
             labels = "without labels"
@@ -445,6 +488,8 @@ class Schema(StoredSchema):
         form: dict[str, Any] = {}
         if self.label is not None and self.images is None:
             form["label"] = self.label
+        if self.weights is not None:
+            form["weights"] = self.weights
         if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:
             form["missing_values"] = list(self.missing_values)
         if self.ignore:

@@ -452,7 +452,7 @@ def _show_columns(title: str, schema: Schema) -> None:
     from noisegate.schema.columns import CARD_HEADINGS, card_row
 
     shown_columns = schema.columns[:_MAX_COLUMNS_SHOWN]
-    rows = [card_row(column, schema.label) for column in shown_columns]
+    rows = [card_row(column, schema.label, schema.weights) for column in shown_columns]
     OUT.print(table(title, dict.fromkeys(CARD_HEADINGS, "left"), rows))
     hidden_count = len(schema.columns) - len(shown_columns)
     if hidden_count:

@@ -63,6 +63,7 @@ from noisegate.schema import DEFAULT_MISSING_VALUES, FileForm, Schema
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.encode import encode, strip_cells
 from noisegate.schema.file_form import PLAIN_CSV
+from noisegate.schema.layout import bounds_of
 from noisegate.schema.parsing import is_text
 from noisegate.sources.frames import read_table
 from noisegate.sources.headers import (
@@ -99,7 +100,8 @@ class Draft:
             its `ignore`.
         entries: The columns with the reasons, in the order of the file.
         rules: The constraints with their reasons, and what else holds in all records.
-        record_remarks: On rows that look like no records, such as totals.
+        record_remarks: On rows that look like no records, such as totals, and on
+            columns that look like survey weights.
     """
 
     schema: Schema
@@ -242,7 +244,6 @@ def draft(
     names = [name for name in table.column_names if name not in keys]
     cells = {name: table[name].combine_chunks() for name in names}
     missing_values = _missing_values(cells, label)
-    record_remarks = remarks_on_records(cells)
     entries = (
         *_draft_columns(public, table, cells, missing_values, label),
         *(
@@ -252,6 +253,7 @@ def draft(
     )
     _check_label(entries, label)
     schema = schema_of_entries(entries, label=label, missing_values=missing_values)
+    record_remarks = (*remarks_on_records(cells), *_remarks_on_weights(schema))
     rules = _rules(table, schema)
     schema = replace(
         schema,
@@ -266,6 +268,22 @@ def draft(
         rules=rules,
         record_remarks=record_remarks,
     )
+
+
+def _remarks_on_weights(schema: Schema) -> list[str]:
+    """Returns remarks on columns that may be survey weights, by name and values."""
+    pattern = re.compile(vocabulary("survey_weights"))
+    return [
+        f"{column.name!r} looks like survey weights; if it is, add weights = "
+        f'"{column.name}" at the top of the schema, for shares and means of the '
+        "population"
+        for column in schema.columns
+        if pattern.fullmatch(column.name.lower())
+        and column.numeric
+        and column.unit is None
+        and not column.missing
+        and bounds_of(column)[0] >= 0
+    ]
 
 
 def read_public(public: Any, form: FileForm | None = None) -> PublicTable:

@@ -160,6 +160,11 @@ class LinkedTable:
                 "header = false, and nothing says where its keys stand; list all "
                 "columns, with the keys, in the order of the file as `header`"
             )
+        if self.schema.weights is not None:
+            raise SchemaError(
+                f"weights = {self.schema.weights!r}: weights are for single tables; "
+                "remove the key, and the column is copied like any other"
+            )
         for field in ("key", "parent_key"):
             set_fields(self, **{field: _checked_key(field, getattr(self, field))})
         for field in ("parent", "order", "since"):
