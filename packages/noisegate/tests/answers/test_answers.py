@@ -426,6 +426,8 @@ def test_every_form_is_read_and_keeps_its_text():
         ("corr(job, x)", "'job' must be a number, or have two levels"),
         ("odds(job, ill)", "two columns with two levels"),
         ("share(x < much)", "a number is expected"),
+        ("weighted mean(x)", "the schema names no survey weights. Add weights = "),
+        ("weighted mean(x) by job", "weighted answers are for all records"),
     ],
 )
 def test_what_does_not_fit_is_said_in_the_words_of_the_question(model, question, words):

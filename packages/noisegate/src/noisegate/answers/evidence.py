@@ -181,6 +181,11 @@ class Evidence:
         return [column.name for column in (*self.layout.numeric, *self.layout.coded)]
 
     @property
+    def weights(self) -> str | None:
+        """The column of survey weights that the schema names, or None."""
+        return self._model.schema.weights
+
+    @property
     def total(self) -> NoisyNumber:
         """The number of records."""
         return self.measurements.total

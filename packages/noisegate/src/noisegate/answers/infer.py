@@ -92,7 +92,11 @@ def answer_question(
         return question.refused(
             f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
         )
-    notes = [*_unit_notes(question, evidence), *_limit_notes(question, evidence)]
+    notes = [
+        *_unit_notes(question, evidence),
+        *_limit_notes(question, evidence),
+        *_weight_notes(question, evidence),
+    ]
     return [replace(answer, notes=(*answer.notes, *notes)) for answer in answers]
 
 
@@ -104,6 +108,15 @@ def _unit_notes(question: Question, evidence: Evidence) -> list[str]:
         if column is not None and column.unit is not None:
             notes.append(f"{name!r} is counted in {column.unit}")
     return notes
+
+
+def _weight_notes(question: Question, evidence: Evidence) -> list[str]:
+    """Says that records count once each, where a weighted answer may be meant."""
+    if evidence.weights is None or question.weighted_form is None:
+        return []
+    return [
+        f"each record counts once; {question.weighted_form!r} is that of the population"
+    ]
 
 
 def _limit_notes(question: Question, evidence: Evidence) -> list[str]:

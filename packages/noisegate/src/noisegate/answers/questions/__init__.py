@@ -10,6 +10,7 @@
 - `question`: the base class, and how text becomes a question.
 - `sums`: what answers of second moments have in common.
 - `mean`, `share`, `count`, `correlation`, `regression`: from second moments.
+- `weighted`: means and shares of the population, by survey weights.
 - `quantile`, `tables`, `survival`: from counts.
 
 A question is found by an entry point, ours as a stranger's::

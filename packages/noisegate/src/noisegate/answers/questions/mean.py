@@ -40,6 +40,7 @@ class Mean(Question):
     forms = ("mean(x)", "mean(x) by g", "mean(x) by g, h")
     percent_of = "range"
     unit_columns = "first"
+    weighted_form = "weighted mean(x)"
 
     column: str
     groups: tuple[str, ...] = ()

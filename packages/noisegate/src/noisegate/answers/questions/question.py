@@ -37,6 +37,8 @@ class Question(ABC):
         rests_on: Whether second moments narrow the answers, or tables of counts alone
             say something.
         unit_columns: In the units of which of its columns answers, or their names, are.
+        weighted_form: How its weighted twin is written, for a note where the schema
+            names survey weights; None without a twin.
         limits_count_as: What a limit of a number, such as "<0.5", counts as: a missing
             value; as beyond all numbers; or as a group of its own.
         text: The question, as it was asked.
@@ -48,6 +50,7 @@ class Question(ABC):
     rests_on: ClassVar[Literal["moments", "tables"]] = "moments"
     unit_columns: ClassVar[Literal["none", "first", "all"]] = "none"
     limits_count_as: ClassVar[Literal["missing", "ends", "groups"]] = "missing"
+    weighted_form: ClassVar[str | None] = None
 
     text: str
 

@@ -54,6 +54,7 @@ class Share(Question):
     forms = ("share(c = level)", "share(c = level) by g", "share(c = level) by g, h")
     percent_of = "one"
     limits_count_as = "groups"
+    weighted_form = "weighted share(c = level)"
 
     column: str
     level: str
