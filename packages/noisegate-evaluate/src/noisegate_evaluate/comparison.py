@@ -25,6 +25,7 @@ from noisegate_evaluate.metrics.groups import Groups
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
+from noisegate_evaluate.metrics.weighted import WeightedFigures
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
@@ -210,6 +211,9 @@ class Report(EvaluationReport):
         yield from of_number(self.marginals)
         yield from of_analyses(self.metrics)
         yield from of_rules(self.metrics)
+        weighted = self.metrics.get(WeightedFigures.METRIC)
+        if isinstance(weighted, WeightedFigures):
+            yield weighted.verdict()
         yield None if self.groups is None else self.groups.verdict()
         yield from self._judged_models()
 

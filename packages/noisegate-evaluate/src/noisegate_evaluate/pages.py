@@ -312,6 +312,10 @@ class _Found:
             "bounds": self._bounds(),
         }
         told["rules"] = rules
+        if isinstance(model, Synthesizer) and model.schema.weights is not None:
+            from noisegate_evaluate.reporting.population import population_rows
+
+            told["population"] = population_rows(model)
         told["is_dated"] = is_dated
         told["changed"] = []
         if self.method is not None:

@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisegate import Schema, export, fit, load, report, synthesize
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.schema import Boolean
+from noisegate.schema import Boolean, Integer
 from noisegate_evaluate import CAVEAT
 from noisegate_evaluate.reporting.public import tradeoff
 
@@ -193,3 +194,40 @@ def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
     )
     with pytest.raises(OptionError, match="a classifier draws no records"):
         report(folder, out=tmp_path / "pages", test=rows(1))
+
+
+@pytest.fixture(scope="module")
+def survey_pages(tmp_path_factory):
+    """Pages of a survey with weights, by name."""
+    schema = Schema(
+        [
+            Integer(name="weight", lower=0, upper=50),
+            Integer(name="age", lower=0, upper=99),
+            Boolean(name="ill"),
+        ],
+        weights="weight",
+    )
+    random = np.random.default_rng(0)
+    is_ill = random.random(2_000) < 0.3
+    table = pa.table(
+        {
+            "weight": np.where(is_ill, 40, 10),
+            "age": random.integers(0, 100, 2_000),
+            "ill": is_ill,
+        }
+    )
+    model = synthesize(table, schema=schema, epsilon=3.0, **FEW)
+    return report(model, out=tmp_path_factory.mktemp("survey"), test=table)
+
+
+def test_the_public_page_has_shares_of_the_population_with_intervals(survey_pages):
+    shown = text(survey_pages.public)
+    # Of the records 30 % are ill; weighted, 63 %.
+    assert re.search(r"ill = True 6[0-6] % [56]\d % to [67]\d %", shown)
+    assert "The column weight holds survey weights" in shown
+
+
+def test_the_private_page_has_them_beside_the_real_ones(survey_pages):
+    shown = text(survey_pages.private)
+    assert "Shares and means weighted by weight" in shown
+    assert re.search(r"ill = True 0\.63\d* 0\.\d+", shown)

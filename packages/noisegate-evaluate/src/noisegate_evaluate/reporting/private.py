@@ -30,6 +30,7 @@ from noisegate_evaluate.metrics.copies import (
     nearest_records,
 )
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
+from noisegate_evaluate.metrics.weighted import WeightedFigures
 from noisegate_evaluate.reading import (
     LinkedTables,
     Tables,
@@ -142,12 +143,21 @@ def private_page(
         ],
         largest=[(one.column.name, percent(one.distance)) for one in shares[:_LARGEST]],
         departures=departures[:_LARGEST],
+        weighted=_weighted_figures(report),
         pairs=pairs,
         left_out=(min(len(schema.columns), _MOST_PAIRED), len(schema.columns)),
         distances=list(_distances(report)),
         scores=report.scores(),
         notes=report.notes,
     )
+
+
+def _weighted_figures(report: Report | ImageReport) -> WeightedFigures | None:
+    """Returns the shares and means by survey weights; None without weights."""
+    if isinstance(report, ImageReport):
+        return None
+    figures = report.metrics.get(WeightedFigures.METRIC)
+    return figures if isinstance(figures, WeightedFigures) else None
 
 
 def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:

@@ -238,6 +238,7 @@ _NOTHING: dict[str, Any] = {
             "relations",
             "changed",
             "change_cards",
+            "population",
         ),
         (),
     ),
@@ -295,6 +296,7 @@ def public_page(
     png: bytes | None,
     changed: Sequence[Change] = (),
     rules: ModelRules | None = None,
+    population: Sequence[tuple[str, str, str]] = (),
     is_dated: bool = False,
     heading: Mapping[str, str] = _NO_HEADING,
 ) -> str:
@@ -303,8 +305,9 @@ def public_page(
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
     where nobody knows. `held_out` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
-    images `png` is a picture of some. `rules` says how many records keep to the rules, None where most do. The
-    `heading` is what its owner says: title, owner and purpose; `is_dated` whether the page says the day.
+    images `png` is a picture of some. `rules` says how many records keep to the rules, None where most do. Of a table
+    with survey weights `population` are shares and means by them. The `heading` is what its owner says: title, owner
+    and purpose; `is_dated` whether the page says the day.
     """
     schema = release.schema
     found = []
@@ -354,6 +357,7 @@ def public_page(
             one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])
         ],
         rules=rules,
+        population=population,
         picture=None if png is None else base64.b64encode(png).decode("ascii"),
         is_dated=is_dated,
         **heading,
