@@ -96,9 +96,6 @@ class Distribution:
 def censored_distribution(evidence: Evidence, column: str) -> Distribution:
     """Returns the distribution of a number, with limits where they may lie.
 
-    A limit that points down, such as "<0.5", lies anywhere below the lower bound; one
-    that points up anywhere above the upper one.
-
     Args:
         evidence: What a release says.
         column: A numeric column.
@@ -107,6 +104,22 @@ def censored_distribution(evidence: Evidence, column: str) -> Distribution:
         NotMeasuredError: if nothing counted the column.
     """
     distribution = distribution_of(evidence.measurements, column)
+    return with_limits(distribution, evidence, column)
+
+
+def with_limits(
+    distribution: Distribution, evidence: Evidence, column: str
+) -> Distribution:
+    """Returns a distribution with the limits of its column where they may lie.
+
+    A limit that points down, such as "<0.5", lies anywhere below the lower bound; one
+    that points up anywhere above the upper one.
+
+    Args:
+        distribution: The distribution, in which limits are numbers.
+        evidence: Knows the column.
+        column: A numeric column.
+    """
     number_column = evidence.numeric_column(column)
     if number_column is None or not number_column.limits:
         return distribution
@@ -136,7 +149,15 @@ def distribution_of(measurements: Measurements, column: str) -> Distribution:
         of_tables = measurements.best((column,))
     except LookupError:
         raise NotMeasuredError(f"{column!r} was not measured.") from None
-    tables = [*measurements.histograms(column), of_tables]
+    return distribution_of_tables([*measurements.histograms(column), of_tables])
+
+
+def distribution_of_tables(tables: Sequence[NoisyTable]) -> Distribution:
+    """Estimates the distribution of a number by tables that count it alone.
+
+    Args:
+        tables: Counts of one number, on cells of which the finest nest in all others.
+    """
     cells = [_present_cells(table) for table in tables]
     finest = max(cells, key=len)
     counts, covariance = _least_squares(tables, cells, finest)

@@ -186,6 +186,21 @@ def _group_names(
     Raises:
         OptionError: if a column is a number of which cells hold several values.
     """
+    names = names_of_groups(question, evidence, groups)
+    if len(groups) > 1:
+        return names
+    differences = [f"difference of {name} to {names[0]}" for name in names[1:]]
+    return [*names, *differences]
+
+
+def names_of_groups(
+    question: Question, evidence: Evidence, groups: Sequence[str]
+) -> list[str]:
+    """Returns what each group is called, such as "sex = f, ill = true".
+
+    Raises:
+        OptionError: if a column is a number of which cells hold several values.
+    """
     names_of_columns = [
         [
             f"{name} = {_value_text(evidence, name, cell)}"
@@ -193,11 +208,7 @@ def _group_names(
         ]
         for name in groups
     ]
-    names = [", ".join(parts) for parts in product(*names_of_columns)]
-    if len(groups) > 1:
-        return names
-    differences = [f"difference of {name} to {names[0]}" for name in names[1:]]
-    return [*names, *differences]
+    return [", ".join(parts) for parts in product(*names_of_columns)]
 
 
 def _group_cells(
