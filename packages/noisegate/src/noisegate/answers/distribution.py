@@ -101,8 +101,10 @@ def censored_distribution(evidence: Evidence, column: str) -> Distribution:
         column: A numeric column.
 
     Raises:
+        OptionError: if there is no such column.
         NotMeasuredError: if nothing counted the column.
     """
+    evidence.check_column(column)
     distribution = distribution_of(evidence.measurements, column)
     return with_limits(distribution, evidence, column)
 

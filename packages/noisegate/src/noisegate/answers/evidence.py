@@ -30,13 +30,14 @@ from noisegate.answers.domain import (
     NumberRange,
     number_ranges,
 )
+from noisegate.answers.logarithms import logarithmic_column, parse_logarithm
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_moments import NoisyMoments, Term
 from noisegate.answers.noisy_table import NoisyNumber
 from noisegate.answers.reading import measurements_of, terms_of
 from noisegate.errors import OptionError
 from noisegate.privacy.release import Release
-from noisegate.queries.moments import Moments, ScaledColumn, moments_of
+from noisegate.queries.moments import Moments, Ranges, ScaledColumn, moments_of
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.layout import (
     bounds_of,
@@ -199,6 +200,11 @@ class Evidence:
         """Requires that a column of this name was measured; an OptionError if not."""
         if name in self.names:
             return
+        if parse_logarithm(name, self.names) is not None:
+            raise OptionError(
+                f"{name!r}: logarithms are terms of means, correlations and "
+                "regressions; this analysis takes the column itself."
+            )
         for relation in self._model.schema.relations:
             if name in relation.computed:
                 raise OptionError(
@@ -210,11 +216,25 @@ class Evidence:
             f"no column {name!r}; the columns are {', '.join(self.names)}."
         )
 
+    def check_term(self, name: str) -> None:
+        """Requires a column that was measured, or the logarithm of one."""
+        self.check_column(self.column_of_term(name))
+
+    def column_of_term(self, name: str) -> str:
+        """Returns the column of a term: its own name, or what the logarithm is of."""
+        logarithm = parse_logarithm(name, self.names)
+        return name if logarithm is None else logarithm.column
+
     def numeric_column(self, name: str) -> NumericColumn | None:
-        """Returns a numeric column; None of one with levels, an OptionError of none."""
-        self.check_column(name)
+        """Returns a numeric column; None of one with levels, an OptionError of none.
+
+        Args:
+            name: Name of the column, or of its logarithm.
+        """
+        column_name = self.column_of_term(name)
+        self.check_column(column_name)
         for column in self.layout.numeric:
-            if column.name == name:
+            if column.name == column_name:
                 return column
         return None
 
@@ -242,17 +262,19 @@ class Evidence:
     def moments(self, columns: Sequence[str]) -> NoisyMoments:
         """Estimates the sums of all products of the terms of some columns.
 
+        Args:
+            columns: Names of columns, or of their logarithms.
+
         Raises:
+            OptionError: if a logarithm is undefined.
             NotMeasuredError: if two of them were never measured together.
             DrownedError: if the noise hides where a number lies.
         """
-        indices = sorted({self.names.index(name) for name in columns})
+        feature_map, terms = self._terms(columns, self._ranges)
         for scaled in self._released_numbers:
-            is_wanted = scaled.index in indices
+            is_wanted = self.names[scaled.index] in columns
             if is_wanted and scaled.tail > _MAX_PART_HIDDEN * self.total.value:
                 raise DrownedError(self.names[scaled.index])
-        feature_map = moments_of(self.layout, indices, self._ranges)
-        terms = terms_of(self.layout, feature_map)
         scores = _TermScores(self, feature_map, terms)
         left, right = feature_map.entries
         estimates = []
@@ -274,21 +296,62 @@ class Evidence:
             bias=_bias_matrix(causes),
         )
 
+    def _terms(
+        self, columns: Sequence[str], ranges: Ranges
+    ) -> tuple[Moments, tuple[Term, ...]]:
+        """Returns the products of columns and logarithms, and what their terms are.
+
+        Args:
+            columns: Names of columns, or of their logarithms.
+            ranges: Of numbers whose range is not their bounds; see `moments_of`.
+        """
+        name_of_index = {
+            self.names.index(self.column_of_term(name)): name for name in columns
+        }
+        feature_map = moments_of(self.layout, sorted(name_of_index), ranges)
+        numeric: list[ScaledColumn] = []
+        logarithms: dict[str, Term] = {}
+        for scaled in feature_map.numeric:
+            name = name_of_index[scaled.index]
+            logarithm = parse_logarithm(name, self.names)
+            if logarithm is None:
+                numeric.append(scaled)
+                continue
+            column = self.layout.numeric[scaled.index]
+            of_logarithm = logarithmic_column(logarithm, column, scaled)
+            numeric.append(of_logarithm)
+            logarithms[column.name] = Term(
+                name,
+                "number",
+                centre=(of_logarithm.low + of_logarithm.high) / 2,
+                scale=(of_logarithm.high - of_logarithm.low) / 2,
+            )
+        terms = []
+        for term in terms_of(self.layout, feature_map):
+            logarithm_term = logarithms.get(term.column)
+            if logarithm_term is None:
+                terms.append(term)
+            elif term.kind == "number":
+                terms.append(logarithm_term)
+            else:
+                terms.append(term._replace(column=logarithm_term.column))
+        return replace(feature_map, numeric=tuple(numeric)), tuple(terms)
+
     def number_scores(self, name: str) -> CellScores:
         """Returns what a number is in each cell of its column, in its unit.
 
         Args:
-            name: A numeric column.
+            name: A numeric column, or the logarithm of one.
 
         Returns:
             The scores. Those of the cell of missing values mean nothing.
         """
-        feature_map = moments_of(self.layout, [self.names.index(name)])
-        term = terms_of(self.layout, feature_map)[0]
+        column = self.column_of_term(name)
+        feature_map, (term, *_) = self._terms([name], ranges={})
         scaled = feature_map.numeric[0]
-        n_cells = len(self.measurements.domain.by_name[name])
-        scores = _number_scores(self.fine_cells(name), scaled, n_cells=n_cells)
-        presence = _presence_scores(self.presence(name))
+        n_cells = len(self.measurements.domain.by_name[column])
+        scores = _number_scores(self.fine_cells(column), scaled, n_cells=n_cells)
+        presence = _presence_scores(self.presence(column))
         return CellScores(
             means=term.centre * presence.means + term.scale * scores.means,
             errors=np.abs(term.centre * presence.errors + term.scale * scores.errors),
@@ -316,7 +379,7 @@ class Evidence:
         clipped_columns = {
             self.names[scaled.index]
             for scaled in moments.feature_map.numeric
-            if (scaled.low, scaled.high) != (scaled.start, scaled.stop)
+            if scaled.is_clipped
         }
         notes = []
         for term in moments.terms:
@@ -336,7 +399,7 @@ class Evidence:
         return () if released is None else released.feature_map.numeric
 
     @cached_property
-    def _ranges(self) -> dict[int, tuple[float, float, float]]:
+    def _ranges(self) -> Ranges:
         """Ranges of the numbers whose released moments are used; see `moments_of`."""
         max_beyond = _MAX_PART_BEYOND * self.total.value
         return {
@@ -375,7 +438,12 @@ class Evidence:
 
     def _ordered(self, product: Sequence[Term]) -> tuple[Term, ...]:
         """Returns the terms of a product in the order of the layout."""
-        return tuple(sorted(product, key=lambda term: self.names.index(term.column)))
+        names = self.names
+        return tuple(
+            sorted(
+                product, key=lambda term: names.index(self.column_of_term(term.column))
+            )
+        )
 
     def _estimate(self, product: Sequence[Term], scores: _TermScores) -> SumEstimate:
         """Estimates the sum of a product of terms by all that states it.
@@ -413,7 +481,9 @@ class Evidence:
         Returns:
             The estimate; None where no table holds the columns.
         """
-        columns = tuple(dict.fromkeys(term.column for term in product))
+        columns = tuple(
+            dict.fromkeys(self.column_of_term(term.column) for term in product)
+        )
         try:
             table = self._tables_alone.best(columns)
         except LookupError:
@@ -533,22 +603,23 @@ class _TermScores:
 
     def _compute(self, term: Term) -> CellScores:
         """Computes the scores of a term."""
-        cells = self.evidence.measurements.domain.by_name[term.column]
+        column = self.evidence.column_of_term(term.column)
+        cells = self.evidence.measurements.domain.by_name[column]
         if term.kind == "level":
             indicator = np.zeros(len(cells))
             indicator[cells.index(term.level)] = 1.0
             # An indicator varies by a half at most.
             return CellScores(indicator, np.zeros(len(cells)), 0.5 * indicator)
         if term.kind == "present":
-            return _presence_scores(self.evidence.presence(term.column))
-        column_index = self.evidence.names.index(term.column)
+            return _presence_scores(self.evidence.presence(column))
+        column_index = self.evidence.names.index(column)
         scaled = next(
             number
             for number in self.feature_map.numeric
             if number.index == column_index
         )
         return _number_scores(
-            self.evidence.fine_cells(term.column), scaled, n_cells=len(cells)
+            self.evidence.fine_cells(column), scaled, n_cells=len(cells)
         )
 
 
@@ -562,10 +633,8 @@ def _number_scores(
         scaled: The range that becomes −1 to 1.
         n_cells: Number of cells, with that of missing values, in which a number is 0.
     """
-    to_scale = 2 / (scaled.high - scaled.low)
-    middle_position = (scaled.low + scaled.high) / 2
-    low = np.clip((fine.low - middle_position) * to_scale, -1, 1)
-    high = np.clip((fine.high - middle_position) * to_scale, -1, 1)
+    low = np.clip(scaled.unclipped(fine.low), -1, 1)
+    high = np.clip(scaled.unclipped(fine.high), -1, 1)
     middle = (low + high) / 2
     width = high - low
 

@@ -44,6 +44,7 @@ import numpy as np
 
 from noisegate.answers.estimates import Estimate
 from noisegate.answers.infer import infer
+from noisegate.answers.logarithms import is_logarithm
 from noisegate.answers.questions.question import Question, parse_question
 from noisegate.app.api import synthesize
 from noisegate.errors import OptionError, said
@@ -541,7 +542,8 @@ def settings_for(file: str | Path) -> dict[str, Any]:
     for want in read_analyses(file):
         question = parse_question(want.question)
         if question.rests_on == "moments":
-            columns.update(question.columns)
+            # No moments of logarithms can be asked for: tables answer about them.
+            columns.update(name for name in question.columns if not is_logarithm(name))
     if not columns:
         return {}
     return {"moments_share": SHARES[0], "moments": sorted(columns)}

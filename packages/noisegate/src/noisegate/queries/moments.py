@@ -66,15 +66,24 @@ class ScaledColumn:
         """Number of terms: the number and, where it may be missing, its presence."""
         return 1 + self.nullable
 
+    @property
+    def is_clipped(self) -> bool:
+        """Whether numbers within the bounds are clipped."""
+        return (self.low, self.high) != (self.start, self.stop)
+
+    def unclipped(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Scales positions, of any shape; those beyond the range leave [−1, 1]."""
+        middle = (self.low + self.high) / 2
+        return (positions - middle) * (2 / (self.high - self.low))
+
     def is_present(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Finds the values within the bounds, which are not missing, (rows,)."""
         return (positions >= self.start) & (positions <= self.stop)
 
     def scale(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Scales positions to [−1, 1], with 0 where a value is missing, (rows,)."""
-        middle = (self.low + self.high) / 2
-        scaled = (positions - middle) * (2 / (self.high - self.low))
-        return np.where(self.is_present(positions), np.clip(scaled, -1.0, 1.0), 0.0)
+        scaled = np.clip(self.unclipped(positions), -1.0, 1.0)
+        return np.where(self.is_present(positions), scaled, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -36,8 +36,8 @@ def moments_of_columns(
         DrownedError: if the noise hides where a number lies.
     """
     for name in columns:
-        evidence.check_column(name)
-    require_distinct(question, columns)
+        evidence.check_term(name)
+    require_distinct(question, [evidence.column_of_term(name) for name in columns])
     return evidence.moments(columns)
 
 

@@ -192,4 +192,4 @@ def _weighted_sums(moments: NoisyMoments, values: Floats, weights: str) -> Float
     sums = moments.matrix(values)
     index, term = number_term(moments, weights)
     present = presence_index(moments, weights)
-    return term.centre * sums[present] + term.scale * sums[index]
+    return np.asarray(term.centre * sums[present] + term.scale * sums[index])
