@@ -162,6 +162,8 @@ class Evidence:
 
     Args:
         model: A model of one table.
+        measurements: What its release states; None to read it.
+        sample: Records of the model; None to draw some.
 
     Attributes:
         measurements: All that the release states.
@@ -171,10 +173,18 @@ class Evidence:
         OptionError: if the release is of images, or its method counts nothing.
     """
 
-    def __init__(self, model: ReleasedModel) -> None:
+    def __init__(
+        self,
+        model: ReleasedModel,
+        measurements: Measurements | None = None,
+        sample: EncodedTable | None = None,
+    ) -> None:
         self.layout = model.schema.layout
-        self.measurements: Measurements = measurements_of(model.release)
+        if measurements is None:
+            measurements = measurements_of(model.release)
+        self.measurements: Measurements = measurements
         self._model = model
+        self._sample = sample
 
     @cached_property
     def names(self) -> list[str]:
@@ -187,6 +197,27 @@ class Evidence:
         return self._model.schema.weights
 
     @property
+    def label(self) -> str | None:
+        """The label if it has levels, which tables then hold besides; else None."""
+        label = self.layout.label
+        return None if label is None else self.layout.coded[label].name
+
+    def of_group(self, column: str, level: Level) -> Evidence:
+        """Returns what the release says of the records with one level of a column.
+
+        Args:
+            column: A column with levels.
+            level: One of them.
+        """
+        codes = self.sample.codes[:, self.layout.coded_places[column]]
+        is_of_group = codes == self.levels(column).index(level)
+        return Evidence(
+            self._model,
+            self.measurements.of_group(column, level),
+            self.sample.rows(np.flatnonzero(is_of_group)),
+        )
+
+    @property
     def total(self) -> NoisyNumber:
         """The number of records."""
         return self.measurements.total
@@ -194,6 +225,8 @@ class Evidence:
     @cached_property
     def sample(self) -> EncodedTable:
         """Records of the model, the same whenever they are asked for."""
+        if self._sample is not None:
+            return self._sample
         return self._model.model.draw(_SAMPLE_SIZE, public_random(0))
 
     def check_column(self, name: str) -> None:

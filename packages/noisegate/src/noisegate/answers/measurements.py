@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
 
-from noisegate.answers.domain import Domain
+from noisegate.answers.domain import Domain, Level
 from noisegate.answers.noisy_moments import NoisyMoments
 from noisegate.answers.noisy_table import NoisyNumber, NoisyTable
 
@@ -35,7 +35,7 @@ class Measurements:
 
     Examples:
         >>> import numpy as np
-        >>> from noisegate.answers.domain import Domain
+        >>> from noisegate.answers.domain import Domain, Level
         >>> from noisegate.answers.measurements import Measurements
         >>> from noisegate.answers.noisy_table import NoisyTable
         >>> domain = Domain.of({"sex": ("f", "m"), "ill": (False, True)})
@@ -98,6 +98,24 @@ class Measurements:
                 raise LookupError(f"{' and '.join(key)} were not measured together.")
             self._best_tables[key] = reduce(NoisyTable.combine, estimates)
         return self._best_tables[key]
+
+    def of_group(self, column: str, level: Level) -> Measurements:
+        """Returns what is stated of the records with one level of a column.
+
+        Args:
+            column: A column of the domain.
+            level: One of its cells.
+
+        Returns:
+            The tables that hold the column, each at this level.
+        """
+        return Measurements(
+            self.domain,
+            tuple(
+                table.condition(**{column: level})
+                for table in self._tables_by_column.get(column, [])
+            ),
+        )
 
     def least_noisy(self, columns: Sequence[str]) -> NoisyTable:
         """Returns the counts of some columns by the one table that says them best.

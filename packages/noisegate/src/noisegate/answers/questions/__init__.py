@@ -11,6 +11,7 @@
 - `sums`: what answers of second moments have in common.
 - `mean`, `share`, `count`, `correlation`, `regression`: from second moments.
 - `weighted`: means and shares of the population, by survey weights.
+- `effect`, `interaction`: from second moments in each level of a column (`arms`).
 - `quantile`, `tables`, `rank_correlation`, `survival`: from counts.
 
 A question is found by an entry point, ours as a stranger's::

@@ -48,6 +48,8 @@ _MODEL = re.compile(
     r"(?:(?P<function>logit|poisson)\s*\((?P<inner>[^~]*)\)\s*|(?P<outcome>[^~]+))"
     r"~(?P<regressors>[^~]+)"
 )
+# A name between backquotes.
+_QUOTED = re.compile("`[^`]*`")
 # Each redraw of the noise solves an equation step by step.
 _REDRAWS_OF_SOLUTIONS = 60
 
@@ -63,7 +65,8 @@ class _Formula(NamedTuple):
 def _parse_formula(text: str) -> _Formula | None:
     """Parses a regression; None if the text is none."""
     match = _MODEL.fullmatch(text)
-    if match is None:
+    if match is None or "*" in _QUOTED.sub("", match["regressors"]):
+        # With a product it is an `Interaction`.
         return None
     outcome = match["outcome"] if match["function"] is None else match["inner"]
     regressors = [column_name(name) for name in match["regressors"].split("+")]
@@ -102,7 +105,7 @@ class LeastSquares(Question):
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the intercept and the coefficient of each regressor."""
         moments = moments_of_columns(self, evidence, self.columns)
-        design = _Design.of(evidence, moments, self.regressors)
+        design = design_of(evidence, moments, self.regressors)
         outcome = outcome_index(self, evidence, moments, self.outcome)
         centre, scale = scale_of_outcome(self, evidence, moments, self.outcome)
         indices = design.indices
@@ -164,7 +167,7 @@ class _GeneralisedRegression(Question):
         self.check_outcome(evidence)
         moments = moments_of_columns(self, evidence, self.columns)
         self._check_missing(evidence, moments)
-        design = _Design.of(evidence, moments, self.regressors)
+        design = design_of(evidence, moments, self.regressors)
         outcome = outcome_index(self, evidence, moments, self.outcome)
         centre, scale = scale_of_outcome(self, evidence, moments, self.outcome)
         regression = CalibratedRegression.of(
@@ -240,7 +243,7 @@ class Poisson(_GeneralisedRegression):
         require_number(self, evidence, self.outcome)
 
 
-class _Design(NamedTuple):
+class RegressionDesign(NamedTuple):
     """The regressors of a regression, the first of them 1.
 
     Attributes:
@@ -254,29 +257,29 @@ class _Design(NamedTuple):
     names: list[str]
     to_unit: Floats
 
-    @classmethod
-    def of(
-        cls, evidence: Evidence, moments: NoisyMoments, columns: Sequence[str]
-    ) -> _Design:
-        """Returns the regressors that some columns become."""
-        indices = [0]
-        names = ["intercept"]
-        centres = [0.0]
-        scales = [1.0]
-        for column in columns:
-            column_indices = regressor_indices(evidence, moments, column)
-            indices += column_indices
-            if evidence.numeric_column(column) is not None:
-                _, term = number_term(moments, column)
-                names.append(column)
-                centres.append(term.centre)
-                scales.append(term.scale)
-            else:
-                other_levels = evidence.levels(column)[1:]
-                names += [f"{column} = {level_text(level)}" for level in other_levels]
-                centres += [0.0] * len(other_levels)
-                scales += [1.0] * len(other_levels)
-        # b·(x − centre)/scale is b/scale·x, less a constant in the intercept.
-        to_unit = np.diag(1 / np.array(scales))
-        to_unit[0] -= np.array(centres) / np.array(scales)
-        return cls(indices, names, to_unit)
+
+def design_of(
+    evidence: Evidence, moments: NoisyMoments, columns: Sequence[str]
+) -> RegressionDesign:
+    """Returns the regressors that some columns become."""
+    indices = [0]
+    names = ["intercept"]
+    centres = [0.0]
+    scales = [1.0]
+    for column in columns:
+        column_indices = regressor_indices(evidence, moments, column)
+        indices += column_indices
+        if evidence.numeric_column(column) is not None:
+            _, term = number_term(moments, column)
+            names.append(column)
+            centres.append(term.centre)
+            scales.append(term.scale)
+        else:
+            other_levels = evidence.levels(column)[1:]
+            names += [f"{column} = {level_text(level)}" for level in other_levels]
+            centres += [0.0] * len(other_levels)
+            scales += [1.0] * len(other_levels)
+    # b·(x − centre)/scale is b/scale·x, less a constant in the intercept.
+    to_unit = np.diag(1 / np.array(scales))
+    to_unit[0] -= np.array(centres) / np.array(scales)
+    return RegressionDesign(indices, names, to_unit)
