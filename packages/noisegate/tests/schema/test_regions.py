@@ -129,3 +129,17 @@ def test_a_real_number_is_found_again_though_encoding_rounds_it():
             np.array([[0.5, position, 0.5, 0.5]]), np.zeros((1, 3), dtype=np.int32)
         )
         assert SCHEMA.region({"rate": number}).contains(record).all()
+
+
+def test_a_condition_may_be_that_a_value_is_not_missing():
+    records = EncodedTable(
+        np.array([[0.5, 0.1, 0.1, 0.1], [np.nan, 0.1, 0.1, 0.1]]),
+        np.array([[3, 0, 0], [0, 0, 0]], dtype=np.int32),
+    )
+    for name, expected in (
+        ("job", [False, True]),
+        ("age", [True, False]),
+        ("member", [True, True]),
+    ):
+        region = SCHEMA.region({name: "is not missing"})
+        assert region.contains(records).tolist() == expected

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.models.mixture import Mixture
+from noisegate.models.mixture import Mixture, pick_cells
 from noisegate.models.record_model import Array
 from noisegate.models.stratified import systematic_codes
 from noisegate.models.within_cell import WithinCell
@@ -32,6 +32,8 @@ from noisegate.seeds import public_random, uniform
 
 if TYPE_CHECKING:
     import torch
+
+    from noisegate.models.completion import PartialRecords
 
 Item = TypeVar("Item")
 Floats = npt.NDArray[np.float64]
@@ -42,6 +44,8 @@ _INTEGRATION_ROWS = 2**15
 # About how many records share a stratum, in which labels come in nearly their expected
 # numbers.
 _STRATUM_SIZE = 16
+# Records of the mixture of which one is picked by its label, where that is known.
+_CANDIDATES = 16
 # A class below e**-50 of the likeliest one is as good as impossible. The bound is
 # finite, since κ may be 0, and 0 times -inf is no number.
 _MIN_LOG_RATIO = -50.0
@@ -216,14 +220,35 @@ class LabelledMixture:
             self.label.stratified_order(cells, random),
             random,
         )
+        is_changed = np.ones(rows, dtype=np.bool_)
+        return self._with_labels(records, labels, is_changed, random)
+
+    def _with_labels(
+        self,
+        records: EncodedTable,
+        labels: npt.NDArray[np.integer[Any]],
+        is_changed: npt.NDArray[np.bool_],
+        random: torch.Generator,
+    ) -> EncodedTable:
+        """Returns records with other labels.
+
+        Args:
+            records: The records.
+            labels: Class of each record, (rows,).
+            is_changed: Which records get theirs, (rows,).
+            random: Public randomness, for where in its cell a numeric label lies.
+        """
         numeric = records.numeric.copy()
         codes = records.codes.copy()
         numeric_count = len(self.mixture.within)
         if self.label.column < numeric_count:
             within = self.mixture.within[self.label.column]
-            numeric[:, self.label.column] = within.draw(labels, random)
+            numeric[is_changed, self.label.column] = within.draw(
+                labels[is_changed], random
+            )
         else:
-            codes[:, self.label.column - numeric_count] = labels
+            column = self.label.column - numeric_count
+            codes[is_changed, column] = labels[is_changed]
         return EncodedTable(numeric, codes)
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
@@ -293,6 +318,47 @@ class LabelledMixture:
         conditional_mixture = self.mixture.given(self._without_label(region))
         return replace(self, mixture=conditional_mixture)
 
+    def complete(
+        self, partial: PartialRecords, random: torch.Generator
+    ) -> EncodedTable:
+        """Draws what is not known of each record, given what is.
+
+        An unknown label is drawn given all other columns. Where the label is known,
+        other values are drawn from the mixture several times, and one of these
+        candidates is picked by how much likelier its label is here than in the mixture
+        (sampling importance resampling: Rubin, 1988).
+
+        Args:
+            partial: The records.
+            random: Public randomness, on the CPU.
+        """
+        is_label_known = partial.is_known[:, self.label.column]
+        candidate_rows = np.repeat(np.arange(len(partial)), _CANDIDATES)
+        candidates = self.mixture.complete(partial.rows(candidate_rows), random)
+        cells = self.cells(candidates)
+        probabilities = self.label.probabilities(cells, self.mixture)
+        by_mixture = softmax(
+            log_ratios(self.mixture.log_joint(cells, self.label.column))
+        )
+        labels = cells[:, self.label.column]
+        each = np.arange(len(cells))
+        weights = probabilities[each, labels] / by_mixture[each, labels]
+        # Without a known label, the first candidate is as good as any.
+        weights = np.where(is_label_known[candidate_rows], weights, 0.0)
+        weights[::_CANDIDATES] += ~is_label_known
+        picked = pick_cells(weights.reshape(len(partial), _CANDIDATES), random)
+        chosen = np.arange(len(partial)) * _CANDIDATES + picked
+        records = candidates.rows(chosen)
+
+        class_chances = probabilities[chosen]
+        if self.mixture.may_be_missing(self.label.column):
+            class_chances[partial.is_value[:, self.label.column], -1] = 0.0
+        drawn_labels = pick_cells(class_chances, random)
+        labels = np.where(
+            is_label_known, cells[chosen, self.label.column], drawn_labels
+        )
+        return self._with_labels(records, labels, ~is_label_known, random)
+
     def tensors(self) -> dict[str, Array]:
         """Returns the arrays of the mixture, the bias and the effects, by name."""
         tensors = {**self.mixture.tensors(), "label/bias": self.label.bias}
@@ -333,6 +399,7 @@ class LabelledMixture:
     def _without_label(self, region: Region) -> Region:
         """Returns the region of records of any label that is otherwise the same."""
         numeric_count = len(self.mixture.within)
+        region = replace(region, present=region.present - {self.label.column})
         is_label_numeric = self.label.column < numeric_count
         if is_label_numeric:
             other_spans = _without(region.spans, self.label.column)

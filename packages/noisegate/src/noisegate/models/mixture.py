@@ -34,15 +34,20 @@ from noisegate.models.stratified import (
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
 from noisegate.schema import EncodedTable, Layout, Region, Schema
+from noisegate.seeds import uniform
 
 if TYPE_CHECKING:
     import torch
+
+    from noisegate.models.completion import PartialRecords
 
 Floats = npt.NDArray[np.float64]
 
 # Numbers in a block of rows x components: what bounds the memory of `log_joint`.
 _BLOCK_SIZE = 2**21
 _MAX_MARGINAL_COLUMNS = 4  # the joint table of more columns may not fit into memory
+# Known values that a component rules out would leave a record without any.
+_MIN_PROBABILITY = 1e-30
 # How far the sums of weights and of probabilities may be from 1, since these may be
 # stored in float32.
 _SUM_TOLERANCE = 1e-3
@@ -137,6 +142,70 @@ class Mixture:
             - components * size
             for sampler, size in zip(self._samplers, self.sizes, strict=True)
         ]
+
+    def complete(
+        self, partial: PartialRecords, random: torch.Generator
+    ) -> EncodedTable:
+        """Draws what is not known of each record, given what is.
+
+        A record's component follows p(k | known) ∝ w_k Π_j p_kj(x_j) over its known
+        columns; given the component, its other cells are independent.
+
+        Args:
+            partial: The records.
+            random: Public randomness, on the CPU.
+        """
+        known_cells = self.cells(partial.records)
+        components = self._components_given(partial, known_cells, random)
+        numeric_count = len(self.within)
+        cells = []
+        for column, table in enumerate(self._tables):
+            is_unknown = ~partial.is_known[:, column]
+            cells_of_column = known_cells[:, column].astype(np.intp)
+            chances = table[components[is_unknown]]
+            if self.may_be_missing(column):
+                # The last cell of such a column is that of missing values.
+                chances[partial.is_value[is_unknown, column], -1] = 0.0
+            cells_of_column[is_unknown] = pick_cells(chances, random)
+            cells.append(cells_of_column)
+        values = self._draw_values(cells[:numeric_count], random)
+        drawn = _side_by_side(values, len(partial), np.float64)
+        is_known_number = partial.is_known[:, :numeric_count]
+        return EncodedTable(
+            np.where(is_known_number, partial.records.numeric, drawn),
+            _side_by_side(cells[numeric_count:], len(partial), np.int32),
+        )
+
+    def _components_given(
+        self,
+        partial: PartialRecords,
+        known_cells: npt.NDArray[np.int32],
+        random: torch.Generator,
+    ) -> npt.NDArray[np.intp]:
+        """Draws the component of each record given what is known of it.
+
+        Args:
+            partial: Says what is known.
+            known_cells: The cell of each known value, (records, columns).
+            random: Public randomness.
+        """
+        with np.errstate(divide="ignore"):
+            scores = np.tile(np.log(self._weights), (len(partial), 1))
+        for column, table in enumerate(self._tables):
+            log_table = np.log(np.maximum(table, _MIN_PROBABILITY)).T
+            is_known = partial.is_known[:, column]
+            scores[is_known] += log_table[known_cells[is_known, column]]
+            if self.may_be_missing(column):
+                present = np.maximum(1.0 - table[:, -1], _MIN_PROBABILITY)
+                scores[partial.is_value[:, column]] += np.log(present)
+        scores -= scores.max(axis=1, keepdims=True)
+        return pick_cells(np.exp(scores), random)
+
+    def may_be_missing(self, column: int) -> bool:
+        """Returns whether the last cell of a column is that of missing values."""
+        if column < len(self.within):
+            return self.within[column].bins.nullable
+        return self.layout.coded[column - len(self.within)].missing
 
     def _draw_values(
         self, numeric_cells: Sequence[npt.NDArray[np.intp]], random: torch.Generator
@@ -280,6 +349,11 @@ class Mixture:
         for coded_index, code in region.codes.items():
             size = self.layout.coded[coded_index].size
             shares_inside[len(self.within) + coded_index] = np.eye(size)[code]
+        for column in region.present:
+            # The last cell of a column is that of missing values.
+            is_value = np.ones(self.sizes[column])
+            is_value[-1] = 0.0
+            shares_inside[column] = is_value
         return shares_inside
 
     def tensors(self) -> dict[str, Array]:
@@ -442,3 +516,17 @@ def _log_mixed_products(
             scaled_sums = np.exp(log_products - shift) @ weighted_table
             log_sums[block] = shift + np.log(scaled_sums)
     return log_sums
+
+
+def pick_cells(chances: Floats, random: torch.Generator) -> npt.NDArray[np.intp]:
+    """Picks a cell for each row, independently.
+
+    Args:
+        chances: In proportion to the probability of each cell, not negative,
+            (rows, cells); in no row all are 0.
+        random: Public randomness.
+    """
+    cumulative = np.cumsum(chances, axis=1)
+    levels = uniform(random, len(chances)) * cumulative[:, -1]
+    picked = (cumulative <= levels[:, None]).sum(axis=1)
+    return np.asarray(np.minimum(picked, chances.shape[1] - 1), dtype=np.intp)

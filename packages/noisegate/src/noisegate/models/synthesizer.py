@@ -238,18 +238,19 @@ class Synthesizer(Shown):
 
     def sample(
         self,
-        n: int,
+        n: int | None = None,
         *,
         seed: int | None = None,
         where: Mapping[str, Any] | None = None,
         even: str | None = None,
         like: Any = None,
         independent: bool = False,
+        given: Any = None,
     ) -> Any:
         """Samples synthetic records that keep to the constraints of the schema.
 
         Args:
-            n: Number of records, at least 0.
+            n: Number of records, at least 0; left out with `given`.
             seed: Seed for non-private randomness; None for other records at each call.
             where: Values that every record shall have, by column, such as
                 ``{"sex": "Female", "age": (18, 30)}``. A value is a level, a truth
@@ -265,6 +266,10 @@ class Synthesizer(Shown):
             independent: Whether the rows of a mixture are independent. By default they
                 are spread out over it, as in a stratified survey, so that a sample is
                 closer to the model.
+            given: A table in memory of which each record is completed: values that it
+                has stay, and all others are drawn given these. Missing cells are
+                filled; columns that it lacks are added. The result holds the values
+                of `given`, which the guarantee of the model does not cover.
 
         Returns:
             A PyArrow table with the columns and types of the schema. If the model was
@@ -274,16 +279,35 @@ class Synthesizer(Shown):
             OptionError: if `n` is negative or no integer; `where` names an unknown
                 column, or a value that it cannot have; `even` names a column without
                 levels, or one that `where` names; `like` lacks a column, or has a type
-                that cannot hold it; or the table would not fit into memory.
+                that cannot hold it; `given` goes with other options, does not fit the
+                schema, or the model cannot complete records; or the table would not
+                fit into memory.
             RejectionError: if at most 1,048,576 + 100 n candidates of the model do not
                 give enough records that keep to the constraints and to `where`: see
                 `noisegate.models.rejection`.
         """
         import pyarrow as pa
 
-        batches = self.batches(
-            n, seed=seed, where=where, even=even, independent=independent
-        )
+        batches: Iterator[pa.Table]
+        if given is None:
+            if n is None:
+                raise OptionError(
+                    "n is missing: say how many records, as sample(1000)."
+                )
+            batches = self.batches(
+                n, seed=seed, where=where, even=even, independent=independent
+            )
+        else:
+            if n is not None or where or even is not None:
+                raise OptionError(
+                    "given has a record for each of the sample: leave n, where and even "
+                    "out."
+                )
+            from noisegate.models.completion import as_arrow_table
+
+            table = as_arrow_table(given)
+            n = table.num_rows
+            batches = self.completed_batches(table, seed=seed)
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
         _check_memory(n, len(self.schema.columns))
@@ -360,6 +384,43 @@ class Synthesizer(Shown):
             decode(records, self.schema, stored=True)
             for records in self.records(n, **options)
         )
+
+    def completed_batches(
+        self, given: pa.Table, *, seed: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Completes records of which some values are known, batch by batch.
+
+        Args:
+            given: The known values; see `sample`.
+            seed: Seed for non-private randomness.
+
+        Returns:
+            Arrow tables of at most 1,024 records each, in the order of `given`.
+
+        Raises:
+            OptionError, RejectionError: as `sample` does, the first before any batch.
+        """
+        from noisegate.models.completion import (
+            CompletingModel,
+            PartialRecords,
+            completed_batches,
+        )
+
+        if self.schema.images is not None or not isinstance(
+            self.model, CompletingModel
+        ):
+            raise OptionError(
+                f"given: a model of method {self.certificate.method!r} cannot complete "
+                "records; 'pairwise', the default of tables, can."
+            )
+        partial = PartialRecords.read(given, self.schema)
+        batches = completed_batches(
+            self.model,
+            partial,
+            public_random(seed),
+            breaks_rule=self.schema.broken,
+        )
+        return (decode(records, self.schema, stored=True) for records in batches)
 
     def images(self, n: int, **options: Unpack[SampleOptions]) -> Iterator[ImageBatch]:
         """Samples synthetic images with their labels, in constant memory.

@@ -17,7 +17,8 @@ A value of a region may be written as in Python, as in a schema file, or as text
   bound of the schema;
 * an atom outside the bounds as that one value, and a limit as its text: intervals hold
   numbers within the bounds only;
-* missing as None, or as one of the schema's missing_values.
+* missing as None, or as one of the schema's missing_values;
+* in a condition of sampling, any value but a missing one as the text "is not missing".
 """
 
 import operator
@@ -45,6 +46,9 @@ from noisegate.schema.layout import (
     ranks_within,
 )
 
+NOT_MISSING = "is not missing"
+"""The text that stands for any value of a column but a missing one."""
+
 # Levels that a message lists.
 _MAX_LISTED_LEVELS = 20
 
@@ -59,6 +63,7 @@ class Region:
             missing value.
         codes: By index of a column of levels, a code; where the column allows a missing
             value, the last code stands for it.
+        present: Indices of columns in which no value is missing, numeric ones first.
         beyond: What records must meet besides, in columns that are computed from
             others; None for nothing.
 
@@ -75,6 +80,7 @@ class Region:
     layout: Layout
     spans: Mapping[int, Span | None] = field(default_factory=dict)
     codes: Mapping[int, int] = field(default_factory=dict)
+    present: frozenset[int] = frozenset()
     beyond: Callable[[Rows], npt.NDArray[np.bool_]] | None = None
 
     def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
@@ -82,6 +88,14 @@ class Region:
         is_inside = np.ones(len(records), dtype=np.bool_)
         for index, code in self.codes.items():
             is_inside &= records.codes[:, index] == code
+        numeric_count = len(self.layout.numeric)
+        for index in self.present:
+            if index < numeric_count:
+                is_inside &= ~np.isnan(records.numeric[:, index])
+            else:
+                coded_index = index - numeric_count
+                missing_code = self.layout.coded[coded_index].size - 1
+                is_inside &= records.codes[:, coded_index] != missing_code
         for index, span in self.spans.items():
             numbers, is_missing = decoded_numbers(records, self.layout, index)
             if span is None:
@@ -118,7 +132,11 @@ def decoded_numbers(
 
 
 def read_region(
-    values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]
+    values: Mapping[str, Any],
+    layout: Layout,
+    missing_values: Collection[str],
+    *,
+    may_ask_for_presence: bool = False,
 ) -> Region:
     """Reads a region, as somebody wrote it.
 
@@ -126,6 +144,7 @@ def read_region(
         values: By column, its value, or values in an interval; see the module.
         layout: The columns.
         missing_values: Texts that stand for a missing value.
+        may_ask_for_presence: Whether a value may be `NOT_MISSING`.
 
     Raises:
         SchemaError: for the first column that is unknown, or whose value it can never
@@ -133,8 +152,14 @@ def read_region(
     """
     spans: dict[int, Span | None] = {}
     codes: dict[int, int] = {}
+    present: set[int] = set()
     for name, value in values.items():
         column = layout.column(name)
+        if may_ask_for_presence and value == NOT_MISSING:
+            if column.missing:
+                first = 0 if column.numeric else len(layout.numeric)
+                present.add(first + layout.place(name))
+            continue
         is_marker = (
             isinstance(value, str) and value.strip(TEXT_PADDING) in missing_values
         )
@@ -149,7 +174,7 @@ def read_region(
         else:
             missing_code = column.size - 1
             codes[index] = missing_code if is_missing else _read_code(column, value)
-    return Region(layout=layout, spans=spans, codes=codes)
+    return Region(layout=layout, spans=spans, codes=codes, present=frozenset(present))
 
 
 def _read_code(column: CodedColumn, value: Any) -> int:

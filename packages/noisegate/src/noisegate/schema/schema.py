@@ -643,7 +643,9 @@ class Schema(StoredSchema):
                 never have.
         """
         if not self.relations:
-            return read_region(values, self.layout, self.missing_values)
+            return read_region(
+                values, self.layout, self.missing_values, may_ask_for_presence=True
+            )
         # Of a computed column nothing is known before the record is computed.
         computed = {
             name: value for name, value in values.items() if name in self.computed_names
@@ -651,10 +653,14 @@ class Schema(StoredSchema):
         measured = {
             name: value for name, value in values.items() if name not in computed
         }
-        region = read_region(measured, self.layout, self.missing_values)
+        region = read_region(
+            measured, self.layout, self.missing_values, may_ask_for_presence=True
+        )
         if not computed:
             return region
-        of_file = read_region(computed, self.file_layout, self.missing_values)
+        of_file = read_region(
+            computed, self.file_layout, self.missing_values, may_ask_for_presence=True
+        )
         return replace(
             region, beyond=lambda records: of_file.contains(self.file_rows(records))
         )

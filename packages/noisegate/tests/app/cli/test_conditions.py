@@ -1,8 +1,11 @@
 import csv
 
+import pyarrow as pa
 import pytest
 
+from noisegate import Schema, fit
 from noisegate.app.cli.sample import read_conditions
+from noisegate.schema import Boolean, Integer
 
 
 @pytest.mark.parametrize(
@@ -17,6 +20,9 @@ from noisegate.app.cli.sample import read_conditions
         (["age=18..30"], {"age": "18..30"}),
         (["job="], {"job": ""}),
         (["admitted on>=2020-01-01"], {"admitted on": ("2020-01-01", None)}),
+        (["job is not missing"], {"job": "is not missing"}),
+        (["job is missing", "age<=30"], {"job": None, "age": (None, "30")}),
+        (["job=it is missing"], {"job": "it is missing"}),
     ],
 )
 def test_conditions_say_what_a_column_shall_be(texts, found):
@@ -80,3 +86,54 @@ def test_sample_makes_classes_even(fitted, tmp_path, cli):
         and "even='age'" in refused.err
         and not (tmp_path / "none.csv").exists()
     )
+
+
+def test_sample_leaves_out_missing_values(fitted, tmp_path, cli):
+    out = tmp_path / "made.csv"
+    where = ["--where", "income is not missing"]
+    ended = cli("sample", fitted.out, "-n", 200, "-o", out, *where)
+    assert ended.code == 0
+    with out.open() as file:
+        assert all(row["income"] for row in csv.DictReader(file))
+
+
+def test_one_column_has_one_condition(fitted, tmp_path, cli):
+    where = ["--where", "income is not missing", "--where", "income=5"]
+    ended = cli("sample", fitted.out, "-n", 9, "-o", tmp_path / "made.csv", *where)
+    assert ended.code == 2
+    assert "speaks of column 'income' once more" in " ".join(ended.err.split())
+
+
+def test_sample_completes_the_records_of_a_file(tmp_path, cli):
+    ages = pa.table({"age": list(range(20, 80)), "member": [True, False] * 30})
+    schema = Schema([Integer(name="age", lower=0, upper=99), Boolean(name="member")])
+    model = tmp_path / "model"
+    fit(ages, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 20})
+    given = tmp_path / "gaps.csv"
+    given.write_text("age,member\n40,\n,true\n")
+    out = tmp_path / "filled.csv"
+    ended = cli("sample", model, "--given", given, "-o", out, "--json")
+    assert ended.code == 0 and ended.json["records"] == 2
+    with out.open() as file:
+        first, second = csv.DictReader(file)
+    assert first["age"] == "40" and first["member"] in ("true", "false")
+    assert second["member"] == "true" and second["age"].isdigit()
+
+
+def test_a_model_that_completes_no_records_says_which_does(fitted, tmp_path, cli):
+    given = tmp_path / "gaps.csv"
+    given.write_text("age\n40\n")
+    ended = cli("sample", fitted.out, "--given", given, "-o", tmp_path / "filled.csv")
+    assert ended.code == 2
+    assert "cannot complete records; 'pairwise'" in " ".join(ended.err.split())
+
+
+def test_records_that_are_given_say_how_many_there_are(fitted, tmp_path, cli):
+    given = tmp_path / "gaps.csv"
+    given.write_text("age\n40\n")
+    out = tmp_path / "filled.csv"
+    ended = cli("sample", fitted.out, "--given", given, "-o", out, "-n", 5)
+    assert ended.code == 2 and "--records does not go with --given" in " ".join(
+        ended.err.split()
+    )
+    assert not out.exists()

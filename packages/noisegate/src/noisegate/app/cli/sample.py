@@ -30,6 +30,7 @@ from noisegate.app.cli.sample_files import (
     write_records,
 )
 from noisegate.errors import OptionError
+from noisegate.schema.constraints import NOT_MISSING
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 """A value of --where: the column, the sign, and the value, which may be empty."""
+_PRESENCE = re.compile(r"\s*([^=<>]+?)\s+is\s+(not\s+)?missing\s*")
+"""A value of --where about missing values: the column, and "not " if there is none."""
 
 
 def sample_command(
@@ -45,14 +48,14 @@ def sample_command(
         Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")
     ],
     n: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--records",
             "-n",
             help="Number of synthetic records; of linked tables, of those of the "
-            "first.",
+            "first. Left out with --given.",
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +93,7 @@ def sample_command(
         typer.Option(
             metavar="CONDITION",
             help="Only records with this value: --where sex=Female, --where 'age>=18', "
-            "--where age=18..30. Repeatable.",
+            "--where age=18..30, --where 'job is not missing'. Repeatable.",
         ),
     ] = None,
     even: Annotated[
@@ -119,6 +122,15 @@ def sample_command(
             "whatever is computed from each. A refit takes as long as the fit.",
         ),
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Complete the records of this file: what it has stays, missing cells "
+            "are filled, and columns that it lacks are added, as the model has them "
+            "given the rest.",
+        ),
+    ] = None,
     grid: Annotated[
         Path | None,
         typer.Option(help="Images: also draw some of each class into this PNG file."),
@@ -133,12 +145,38 @@ def sample_command(
 
     Linked tables: `noisegate sample model -n 10000 -o synthetic`
 
+    Missing cells filled: `noisegate sample model --given gaps.csv -o filled.csv`
+
     With descriptions for programs: `noisegate sample model -n 10000 --package handout
     --license CC-BY-4.0`
     """
     from noisegate.models.folder import LINKED, kind_in
     from noisegate.models.synthesizer import Synthesizer, model_path
 
+    if given is not None:
+        unusable = _first_specified(
+            {
+                "--records": n,
+                "--package": package,
+                "--where": where,
+                "--even": even,
+                "--independent": independent,
+                "--copies": copies,
+                "--grid": grid,
+            }
+        )
+        if unusable is not None:
+            raise OptionError(
+                f"{unusable} does not go with --given, whose records say how many "
+                "there are and what they have; leave one of them out."
+            )
+        _sample_given(model, given, out, seed, as_json=as_json)
+        return
+    if n is None:
+        raise OptionError(
+            "--records is missing: how many records to make, such as -n 10000; or "
+            "give --given FILE."
+        )
     _check_request(n, out, package, licence)
     # What is wrong with the options is said before a large model is loaded.
     conditions = read_conditions(where)
@@ -336,6 +374,47 @@ def _sample_copies(
     )
 
 
+def _sample_given(
+    model: Path, given: Path, out: Path | None, seed: int | None, *, as_json: bool
+) -> None:
+    """Completes the records of a file, and says what the result holds.
+
+    Args:
+        model: Folder of the model.
+        given: Value of --given.
+        out: Value of --out.
+        seed: Value of --seed.
+        as_json: Whether to print JSON for programs instead of text for people.
+    """
+    from noisegate.app.cli.sample_given import write_completed
+    from noisegate.models.folder import LINKED, kind_in
+    from noisegate.models.synthesizer import Synthesizer, model_path
+
+    if out is None:
+        raise OptionError("--out is missing: the file to write, such as filled.csv.")
+    if kind_in(model_path(model)) == LINKED:
+        raise OptionError(
+            f"--given is of one table, and {model} makes linked ones; leave it out."
+        )
+    n_records = write_completed(Synthesizer.load(model), given, out, seed)
+    if as_json:
+        print_json(
+            {
+                "records": n_records,
+                "out": str(out),
+                "seed": seed,
+                "where": [],
+                "even": None,
+                "given": str(given),
+            }
+        )
+        return
+    say(
+        f"Wrote {n_records:,} completed records to {out}. They hold the values of "
+        f"{given}, which the guarantee of {model} does not cover."
+    )
+
+
 def _guard_rows(synthesizer: Synthesizer, n: int) -> Guard | None:
     """Returns what the rows of a table are worth, and the warning that goes with them.
 
@@ -358,7 +437,8 @@ def read_conditions(texts: list[str] | None) -> Conditions:
     """Reads the conditions that synthetic records shall meet.
 
     Args:
-        texts: Values of --where: NAME=VALUE, NAME>=VALUE or NAME<=VALUE.
+        texts: Values of --where: NAME=VALUE, NAME>=VALUE, NAME<=VALUE, "NAME is
+            missing" or "NAME is not missing".
 
     Returns:
         Conditions by column, as the parameter ``where`` of `Synthesizer.sample` takes
@@ -371,32 +451,45 @@ def read_conditions(texts: list[str] | None) -> Conditions:
         >>> from noisegate.app.cli.sample import read_conditions
         >>> read_conditions(["sex=Female", "age>=18", "age<=30", "wage <= 900"])
         {'sex': 'Female', 'age': ('18', '30'), 'wage': (None, '900')}
+        >>> read_conditions(["job is not missing", "wage is missing"])
+        {'job': 'is not missing', 'wage': None}
     """
     # By column, since an interval may be given in two conditions.
     values_by_sign: dict[str, dict[str, str]] = {}
+    conditions: Conditions = {}
     for text in texts or []:
+        presence = _PRESENCE.fullmatch(text)
+        if presence is not None:
+            name, negation = presence.groups()
+            if name in conditions or name in values_by_sign:
+                raise _repeated_condition(text, name)
+            conditions[name] = NOT_MISSING if negation else None
+            continue
         match = _CONDITION.fullmatch(text)
         # An empty value is that of a missing cell, and no end of an interval.
         if match is None or (match[2] != "=" and not match[3]):
             raise OptionError(
-                f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE or "
-                "NAME<=VALUE."
+                f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE, "
+                "NAME<=VALUE, 'NAME is missing' or 'NAME is not missing'."
             )
         name, sign, value = match.groups()
         signs = values_by_sign.setdefault(name, {})
         # Only one >= and one <= go together.
         goes_with_others = sign != "=" and "=" not in signs and sign not in signs
-        if signs and not goes_with_others:
-            raise OptionError(
-                f"--where {text!r} speaks of column {name!r} once more; say it in one "
-                "condition."
-            )
+        if name in conditions or (signs and not goes_with_others):
+            raise _repeated_condition(text, name)
         signs[sign] = value
 
-    conditions: Conditions = {}
     for name, signs in values_by_sign.items():
         if "=" in signs:
             conditions[name] = signs["="]
         else:
             conditions[name] = (signs.get(">="), signs.get("<="))
     return conditions
+
+
+def _repeated_condition(text: str, name: str) -> OptionError:
+    """Returns the error for a second condition on one column."""
+    return OptionError(
+        f"--where {text!r} speaks of column {name!r} once more; say it in one condition."
+    )

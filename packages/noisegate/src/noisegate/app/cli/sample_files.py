@@ -29,7 +29,7 @@ _MIN_CELLS_CHECKED = 50_000_000
 """Cells of a file from which on its size is estimated before it is written."""
 _PROBE_CELLS = 100_000
 """Cells of the small file by which the size of a large one is estimated."""
-Conditions: TypeAlias = dict[str, str | tuple[str | None, str | None]]
+Conditions: TypeAlias = dict[str, str | tuple[str | None, str | None] | None]
 """What each column shall be: a value, or the ends of a closed interval, None for open
 ones; all as text."""
 _NO_METADATA: Mapping[str, str] = MappingProxyType({})
