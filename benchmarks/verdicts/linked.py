@@ -1,9 +1,11 @@
 """Are the words of linked tables right? Runs plan, fit and evaluate on simulated and public linked tables.
 
     python benchmarks/verdicts/linked.py --results FILE [--tables DIR] [--epsilons 1 10 .3 3] [--only NAME ...]
+    python benchmarks/verdicts/linked.py --results FILE --held-out [--tables DIR]
 
 Each run appends one line of JSON to FILE at once, and a run that has a line is not done again: stop it and give the
-command again as you like. Without ``--tables``, a checkout of Rdatasets, only the simulated sets are run.
+command again as you like. Without ``--tables``, a checkout of Rdatasets, only the simulated sets are run. Held-out
+sets are held-out tables and sets of another draw, on which nothing is chosen.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 from judge import Stopwatch, verdict_json
 from linked_sets import (
+    HELD_OUT,
     PUBLIC,
     SIMULATED,
     Public,
@@ -40,6 +43,8 @@ from noisegate_evaluate.judging import of_distance
 from noisegate_evaluate.metrics.marginals import OrderDistance
 
 _SEED = 0
+# Rules were chosen on the sets of draw 0.
+_HELD_OUT_DRAW = 1
 
 
 def judge_linked(
@@ -207,11 +212,14 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=(1, 10, 0.3, 3))
     parser.add_argument("--drawn", type=int, default=30, help="sets drawn at random")
     parser.add_argument("--only", nargs="+", help="names of sets")
+    parser.add_argument(
+        "--held-out", action="store_true", help="sets that nothing is chosen on"
+    )
     options = parser.parse_args()
-    sets: list[Simulated | Public] = [*SIMULATED]
+    sets: list[Simulated | Public] = [] if options.held_out else [*SIMULATED]
     if options.tables is not None:
-        sets += PUBLIC
-    sets += drawn_sets(options.drawn)
+        sets += HELD_OUT if options.held_out else PUBLIC
+    sets += drawn_sets(options.drawn, seed=_HELD_OUT_DRAW if options.held_out else 0)
     finished = finished_keys(options.results)
     for epsilon in options.epsilons:
         for linked_set in sets:

@@ -135,7 +135,7 @@ def main() -> None:
     beside = Path(__file__).parent / "linked_results.jsonl"
     parser.add_argument("results", type=Path, nargs="?", default=beside)
     parser.add_argument(
-        "--probabilities", nargs="+", type=float, default=(0.5, 2 / 3, 0.75, 0.9)
+        "--probabilities", nargs="*", type=float, default=(0.5, 2 / 3, 0.75, 0.9)
     )
     options = parser.parse_args()
     runs = read_linked_runs(options.results)

@@ -13,7 +13,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -68,19 +68,29 @@ def finished_keys(results: Path, *, retry_errors: bool) -> set[tuple[str, float,
     }
 
 
-def judge_within(case: Case, models: Path, limit_seconds: float) -> dict[str, Any]:
-    """Judges in a process of its own, which is stopped at the limit."""
+def result_within(
+    run: dict[str, Any],
+    limit_seconds: float,
+    function: Callable[..., dict[str, Any]],
+    *arguments: object,
+) -> dict[str, Any]:
+    """Calls a function in a process of its own, which is stopped at the limit.
+
+    Args:
+        run: What is known of the run before; the result where there is no other.
+        limit_seconds: The limit.
+        function: Returns the run.
+        arguments: Its arguments.
+
+    Returns:
+        The run, with its seconds in total. That a process was stopped or ended is its "error".
+    """
     receiver, sender = _PROCESSES.Pipe(duplex=False)
-    process = _PROCESSES.Process(target=_send_judged, args=(sender, case, models))
+    process = _PROCESSES.Process(target=_send, args=(sender, function, *arguments))
     start = time.monotonic()
     process.start()
     sender.close()
-    run: dict[str, Any] = {
-        "table": case.table.name,
-        "epsilon": case.epsilon,
-        "seed": case.seed,
-        "seconds": {},
-    }
+    run = {**run, "seconds": {}}
     try:
         if receiver.poll(limit_seconds):
             run = receiver.recv()
@@ -98,8 +108,10 @@ def judge_within(case: Case, models: Path, limit_seconds: float) -> dict[str, An
     return run
 
 
-def _send_judged(sender: Connection, case: Case, models: Path) -> None:
-    sender.send(judge(case.table, case.epsilon, case.seed, models))
+def _send(
+    sender: Connection, function: Callable[..., dict[str, Any]], *arguments: object
+) -> None:
+    sender.send(function(*arguments))
 
 
 def parse_options() -> argparse.Namespace:
@@ -153,7 +165,12 @@ def main() -> None:
     lock = Lock()
 
     def run(case: Case) -> None:
-        line = judge_within(case, options.models, options.limit_seconds)
+        start = {
+            "table": case.table.name,
+            "epsilon": case.epsilon,
+            "seed": case.seed,
+        }
+        line = result_within(start, options.limit_seconds, judge, *case, options.models)
         with lock, options.results.open("a") as file:
             file.write(json.dumps(line) + "\n")
             words = [

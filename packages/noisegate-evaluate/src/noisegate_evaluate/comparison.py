@@ -176,7 +176,7 @@ class Report(EvaluationReport):
     regression_ceiling: RegressionReport | None = None
     """The same after training on the real training records; None without ``train``."""
     groups: Groups | None = None
-    """Distances in each group of a column; None without ``by``."""
+    """Figures of each group of a column; None without ``by``."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -215,6 +215,8 @@ class Report(EvaluationReport):
         if isinstance(weighted, WeightedFigures):
             yield weighted.verdict()
         yield None if self.groups is None else self.groups.verdict()
+        if self.groups is not None:
+            yield from self.groups.verdicts()
         yield from self._judged_models()
 
     def _judged_models(self) -> Iterator[Verdict | None]:
@@ -276,7 +278,8 @@ class Report(EvaluationReport):
 
     def _more(self) -> Iterator[Sheet]:
         if self.groups is not None:
-            yield _sheet_of_groups(self.groups)
+            yield sheet_of_groups(self.groups)
+            yield sheet_of_worst_groups(self.groups)
         both = {"synthetic": self.downstream, "real train (ceiling)": self.ceiling}
         means = {
             what: scored.printed_mean
@@ -421,27 +424,80 @@ class ImageReport(EvaluationReport):
         return _score_sheet(title, figures, self.downstream, self.ceiling)
 
 
-def _sheet_of_groups(groups: Groups) -> Sheet:
-    """Returns a table of the groups of a column."""
-    rows = [
-        (
+def sheet_of_groups(groups: Groups) -> Sheet:
+    """Returns a table of the groups of a column, and the mean over them."""
+    has_scores = groups.score is not None
+    headings = [
+        groups.column,
+        ">real records",
+        ">share of real",
+        ">of synthetic",
+        ">error of pairs",
+        ">associations kept",
+        "mean farthest off",
+        "quantile farthest off",
+    ]
+    if has_scores:
+        headings += [f">{groups.score}", ">of real train"]
+    rows = []
+    for group in groups.groups:
+        row = [
             group.level,
             f"{group.records:,}",
             f"{group.real_share:.1%}",
             f"{group.share:.1%}",
-            "too few records" if group.pairs is None else f"{group.pairs:.4f}",
+        ]
+        if group.is_too_small:
+            row += ["too few records", "", "", ""]
+        else:
+            row += [
+                "" if group.pairs is None else f"{group.pairs:.4f}",
+                ""
+                if group.associations_kept is None
+                else f"{group.associations_kept:.0%}",
+                ""
+                if group.mean is None
+                else f"{group.mean.error:.2f} SD ({group.mean.column})",
+                ""
+                if group.quantile is None
+                else f"{group.quantile.error:.3f} ({group.quantile.column}, {group.quantile.what.split()[0]})",
+            ]
+        if has_scores:
+            score = group.score
+            row += (
+                ["", ""]
+                if score is None
+                else [f"{score.synthetic:.3f}", f"{score.real:.3f}"]
+            )
+        rows.append(row)
+    return Sheet(
+        title=f"By {groups.column}; errors are beyond sampling error",
+        headings=headings,
+        rows=rows,
+    )
+
+
+def sheet_of_worst_groups(groups: Groups) -> Sheet:
+    """Returns a table of the worst group by each figure, beside the mean over groups."""
+    titles = {
+        "pairs": "total variation error of a pair of columns",
+        "associations_lost": "part lost of strong associations",
+        "mean": "mean farthest off, in standard deviations",
+        "quantile": "quantile farthest off, in rank",
+        "score_lost": f"{groups.score} lost by learning from synthetic records",
+    }
+    rows = [
+        (
+            titles[figure],
+            worst.group.level if worst.error > 0 else "none",
+            f"{worst.error:.3f}",
+            f"{worst.mean_error:.3f}",
         )
-        for group in groups.groups
+        for figure, worst in groups.worst.items()
     ]
     return Sheet(
-        title=f"By {groups.column}: total variation error of pairs, beyond sampling error",
-        headings=(
-            groups.column,
-            ">real records",
-            ">share of real",
-            ">of synthetic",
-            ">error of pairs",
-        ),
+        title=f"By {groups.column}: the worst group beside the mean over groups",
+        headings=("error", "worst group", ">its error", ">mean over groups"),
         rows=rows,
     )
 

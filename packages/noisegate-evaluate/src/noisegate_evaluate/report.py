@@ -12,6 +12,7 @@ from noisegate.schema import Schema
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
+from noisegate_evaluate.group_scores import group_scores
 from noisegate_evaluate.images import (
     IMAGES,
     EncoderFeatures,
@@ -21,7 +22,7 @@ from noisegate_evaluate.images import (
     image_distances,
     image_form,
 )
-from noisegate_evaluate.metrics.groups import group_figures
+from noisegate_evaluate.metrics.groups import Groups, group_figures
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
@@ -65,9 +66,10 @@ def evaluate_tables(
     to them, and the report has the ceiling of the scores and the floor of the distances. The ``seed`` is of the models
     and of the draw of 3-way marginals. Of ``classifiers`` there are "three", or the "twelve" of the papers; for tables
     of pixels "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite. A numeric label is
-    predicted by regressors instead. With a column of levels as ``by``, distances are also measured in each of its
-    groups. ``jobs`` are processes for "twelve" and networks, by default the cores that may be
-    used; ``progress`` is told after each classifier: its name, how many are done, and how many there will be.
+    predicted by regressors instead. With a column of levels as ``by``, figures are also measured in each of its groups,
+    and with ``train`` the scores of a model too. ``jobs`` are processes for "twelve" and networks, by default the cores
+    that may be used; ``progress`` is told after each classifier: its name, how many are done, and how many there will
+    be.
 
     Raises:
         DataError: a table has no rows or lacks a column.
@@ -124,7 +126,20 @@ def evaluate_tables(
             for each in metrics_of("tables")
         }
 
+    def figures_of_groups(name: str) -> Groups:
+        scores_by_group = (
+            None
+            if train is None
+            else group_scores(synthetic, test, train, schema, name, seed=seed)
+        )
+        return group_figures(
+            synthetic, other, schema, name, scores=scores_by_group, seed=seed
+        )
+
     other = test if train is None else train
+    groups = None if by is None else figures_of_groups(by)
+    if groups is not None:
+        notes = (*notes, *groups.notes)
     return Report(
         compared_with="test" if train is None else "train",
         **{"downstream": None, "ceiling": None} | models,
@@ -134,9 +149,7 @@ def evaluate_tables(
         if train is None
         else marginal_distances(train, test, schema, seed=seed),
         metrics=others(synthetic, other),
-        groups=None
-        if by is None
-        else group_figures(synthetic, other, schema, by, seed=seed),
+        groups=groups,
         metrics_floor={} if train is None else others(train, test),
     )
 

@@ -94,7 +94,7 @@ class EvaluateOptions:
         str | None,
         Option(
             metavar="COLUMN",
-            help="Column of levels, such as sex: distances in each of its groups too, and the worst group.",
+            help="Column of levels, such as sex: figures in each of its groups too, and the worst group of each.",
         ),
     ] = None
     jobs: Annotated[

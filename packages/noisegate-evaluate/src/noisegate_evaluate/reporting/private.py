@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.answers.domain import NumberRange, ends_of
+from noisegate.cards import Sheet
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, Schema, decode
 from noisegate.schema.layout import numbers_at
@@ -22,7 +23,13 @@ from noisegate_evaluate import (
     images_of,
     read_classifiers,
 )
-from noisegate_evaluate.comparison import ImageReport, LinkedReport, printed
+from noisegate_evaluate.comparison import (
+    ImageReport,
+    LinkedReport,
+    printed,
+    sheet_of_groups,
+    sheet_of_worst_groups,
+)
 from noisegate_evaluate.metrics.analyses import associations
 from noisegate_evaluate.metrics.copies import (
     NearestRecords,
@@ -148,6 +155,7 @@ def private_page(
         left_out=(min(len(schema.columns), _MOST_PAIRED), len(schema.columns)),
         distances=list(_distances(report)),
         scores=report.scores(),
+        groups=_group_sheets(report),
         notes=report.notes,
     )
 
@@ -244,6 +252,13 @@ def _beside(
             wide=True,
         ),
     ], rows
+
+
+def _group_sheets(report: Report | ImageReport) -> Sequence[Sheet]:
+    """Returns the tables of the groups of a column; none without groups."""
+    if isinstance(report, ImageReport) or report.groups is None:
+        return ()
+    return sheet_of_worst_groups(report.groups), sheet_of_groups(report.groups)
 
 
 def _distances(report: Report | ImageReport) -> Iterator[tuple[str, ...]]:
