@@ -214,7 +214,6 @@ class Report(EvaluationReport):
         weighted = self.metrics.get(WeightedFigures.METRIC)
         if isinstance(weighted, WeightedFigures):
             yield weighted.verdict()
-        yield None if self.groups is None else self.groups.verdict()
         if self.groups is not None:
             yield from self.groups.verdicts()
         yield from self._judged_models()
