@@ -13,13 +13,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.answers.design import COUNTS
+from noisegate.answers.findings import questions_of_linked
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.rounds import Answered, Rounds
 from noisegate.devices import check_device
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.abilities import ChosenByAuto
 from noisegate.methods.fitted import fit_summary
-from noisegate.methods.forecast import record_count
+from noisegate.methods.forecast import record_count, unanswered
 from noisegate.methods.linked_words import (
     LinkedForecast,
     link_noise,
@@ -155,7 +156,8 @@ class Linked(Method, ChosenByAuto):
         expected = self.forecast(schema, budget, records or 1)
         if records is None:
             return verdict_without_records(expected, budget.epsilon)
-        return verdict_with_records(expected, budget.epsilon)
+        verdict = verdict_with_records(expected, budget.epsilon)
+        return verdict.answering(questions_of_linked(schema), unanswered("plan"))
 
     def forecast(self, schema: Any, budget: Budget, records: float) -> LinkedForecast:
         """Forecasts all links from the noise of the plan.
@@ -252,7 +254,10 @@ class Linked(Method, ChosenByAuto):
             links=links,
             source="fit",
         )
-        verdict = expected.verdict(release.certificate.epsilon)
+        schema: Any = release.stated_schema
+        verdict = expected.verdict(release.certificate.epsilon).answering(
+            questions_of_linked(schema), unanswered("fit")
+        )
         summary = fit_summary(release, fitting, verdicts=(verdict,))
         model = LinkedModel(release=release, links=fitting.model(), summary=summary)
         return model.with_verdict_of_rules()

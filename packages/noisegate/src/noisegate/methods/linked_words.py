@@ -18,11 +18,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from noisegate.answers.findings import Finding, Question, merge_findings
 from noisegate.answers.verdict import (
     Source,
     Verdict,
     Word,
     in_percent,
+    of_misplaced,
     word_of_misplaced,
 )
 from noisegate.methods.forecast import ErrorCurve, forecast_of, rounded_up
@@ -134,6 +136,19 @@ class LinkNoise:
                 "is as large on few as on many"
             )
 
+    def findings(self) -> Iterator[Finding]:
+        """Yields what is expected of children of one parent."""
+        question: Question = "children of one parent"
+        if self.has_next_children:
+            detail = f" expected from one of {self.child} to the next"
+            yield of_misplaced(question, self.next_child_error, detail)
+            if not self.is_ordered:
+                detail = f"{self.child} have no order, and keep none"
+                yield Finding(question=question, answer="weakened", detail=detail)
+        if self.loses_first_child:
+            detail = f"noise hides when the first of {self.child} comes"
+            yield Finding(question=question, answer="lost", detail=detail)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedForecast:
@@ -193,6 +208,13 @@ class LinkedForecast:
             f"{in_percent(self.pairs)} per pair of columns in the worst table"
         )
         of_links = [reason for link in self.links for reason in link.reasons()]
+        of_pairs = [
+            # A single column is no farther off than a pair that it is in.
+            of_misplaced("single columns", self.pairs, " at most, expected"),
+            of_misplaced("pairs of columns", self.pairs, " expected"),
+            of_misplaced("parents and children", self.pairs, " expected"),
+        ]
+        of_children = [finding for link in self.links for finding in link.findings()]
         return Verdict(
             word=self.word,
             source=self.source,
@@ -206,6 +228,7 @@ class LinkedForecast:
                 },
                 "noise": {link.child: link.noise for link in self.links},
             },
+            findings=merge_findings([*of_pairs, *of_children]),
         )
 
     def _cures(self) -> Iterator[str]:
