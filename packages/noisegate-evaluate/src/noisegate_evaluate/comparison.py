@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from noisegate.answers.findings import Question
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import installed
@@ -16,14 +17,18 @@ from noisegate_evaluate.judging import (
     lowered,
     of_analyses,
     of_distance,
+    of_linked,
     of_marginals,
     of_models,
+    of_more,
     of_number,
     of_rules,
+    unanswered,
 )
 from noisegate_evaluate.metrics.groups import Groups
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
+from noisegate_evaluate.metrics.missing import MissingTogether
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
@@ -176,6 +181,17 @@ class Report(EvaluationReport):
     """The same after training on the real training records; None without ``train``."""
     groups: Groups | None = None
     """Distances in each group of a column; None without ``by``."""
+    questions: tuple[Question, ...] = ()
+    """What the verdict has to answer of such tables; nothing more than the figures do if it is empty."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
+        verdict = super().verdict
+        if verdict is None or not self.questions:
+            return verdict
+        measured = [finding.question for finding in verdict.findings]
+        return verdict.answering([*self.questions, *measured], unanswered())
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -210,6 +226,7 @@ class Report(EvaluationReport):
         yield from of_number(self.marginals)
         yield from of_analyses(self.metrics)
         yield from of_rules(self.metrics)
+        yield of_more(self.metrics)
         yield None if self.groups is None else self.groups.verdict()
         yield from self._judged_models()
 
@@ -316,6 +333,8 @@ class LinkedReport(Report):
     """Distances of each link, by the name of the children's table."""
     links_floor: Mapping[str, LinkDistances] | None
     """The same between the real training and test tables: what sampling alone does. None without ``train``."""
+    missing: Mapping[str, MissingTogether] = field(default_factory=dict)
+    """How values of each table are missing together, by name; only of tables where real ones are."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -344,6 +363,17 @@ class LinkedReport(Report):
             for what, distance in pairs.items():
                 if distance is not None:
                     yield of_distance(distance, f"a pair of columns of {what}")
+        has_rules = "relations and rules" in self.questions
+        yield of_linked(
+            self.links,
+            self.missing,
+            self.metrics,
+            {
+                name: table.rows[0]
+                for name, table in self.tables.items()
+                if has_rules and name in self.links
+            },
+        )
         yield from self._judged_models()
 
     def _more(self) -> Iterator[Sheet]:

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.answers.verdict import Verdict, in_percent, word_of_misplaced
+from noisegate.answers.verdict import (
+    Verdict,
+    in_percent,
+    of_misplaced,
+    word_of_misplaced,
+)
 from noisegate.errors import OptionError, choices
 from noisegate.schema import Schema
 from noisegate_evaluate.metrics.marginals import marginal_distances
@@ -75,6 +80,13 @@ class Groups:
             reasons=(reason,),
             cures=cures,
             figures={"worst_group": worst.level, "error_of_worst_group": worst.pairs},
+            findings=(
+                of_misplaced(
+                    "groups",
+                    worst.pairs,
+                    f" in pairs of {worst.level!r}, the worst by {self.column}",
+                ),
+            ),
         )
 
     def to_json(self) -> dict[str, Any]:
