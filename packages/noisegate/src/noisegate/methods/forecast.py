@@ -70,8 +70,8 @@ _REASONS_OF_PLAN: Mapping[Question, str] = {
     "means and tails": "needs the training records",
 }
 _REASONS_OF_FIT: Mapping[Question, str] = {
-    "values missing together": "the release does not show it",
-    "regressions": "the release does not show any",
+    "values missing together": "the release does not tell",
+    "regressions": "the release does not tell",
     "what models learn of the label": "needs the training records",
     "means and tails": "needs the training records",
 }
@@ -463,7 +463,7 @@ def unanswered(source: Source) -> Mapping[Question, Finding]:
     findings["relations and rules"] = Finding(
         question="relations and rules",
         answer="kept",
-        detail="every synthetic record keeps those of the schema",
+        detail="those stated hold in every record",
     )
     return findings
 
