@@ -375,6 +375,7 @@ def unanswered() -> dict[Question, Finding]:
     }
     reasons: dict[Question, str] = {
         _LEARNT: "no model could be scored; see the notes",
+        "regressions": "real records show no clear coefficient",
         "relations and rules": "real records show no rule to look for",
         "values missing together": "real records lack too few values",
     }
