@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from noisegate import Verdict
-from noisegate.answers.findings import ANSWERS, QUESTIONS, Finding
+from noisegate.answers.findings import ANSWERS, QUESTIONS, VerdictFinding
 from noisegate.answers.verdict import (
     KEPT,
     KEPT_SCALE,
@@ -68,7 +68,7 @@ def test_a_verdict_is_read_back_from_its_json(word):
 
 
 def finding(answer, detail="why", question="pairs of columns"):
-    return Finding(question=question, answer=answer, detail=detail)
+    return VerdictFinding(question=question, answer=answer, detail=detail)
 
 
 def test_what_is_good_is_kept_and_what_is_worse_than_rough_is_lost():
@@ -119,7 +119,9 @@ def test_a_verdict_of_an_older_model_has_no_findings():
 @pytest.mark.parametrize("wrong", [("pears", "kept"), ("groups", "fine")])
 def test_a_finding_is_of_the_vocabulary(wrong):
     with pytest.raises(ValueError, match="expected one of"):
-        Finding.from_json({"question": wrong[0], "answer": wrong[1], "detail": ""})
+        VerdictFinding.from_json(
+            {"question": wrong[0], "answer": wrong[1], "detail": ""}
+        )
 
 
 def test_findings_are_lines_that_any_console_shows():

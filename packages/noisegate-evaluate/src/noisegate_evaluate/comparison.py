@@ -23,7 +23,7 @@ from noisegate_evaluate.judging import (
     of_more,
     of_number,
     of_rules,
-    unanswered,
+    unmeasured_findings,
 )
 from noisegate_evaluate.metrics.groups import Groups
 from noisegate_evaluate.metrics.links import LinkDistances
@@ -49,6 +49,7 @@ class EvaluationReport(Shown):
 
     ``downstream`` and ``ceiling`` are scores on the test records after training on synthetic and on real ones; None
     without a usable label, or without ``train``. ``fitted`` is what the fit said, where records are drawn from a model.
+    ``questions`` are those that apply to such records: the verdict answers them, and says which are not known.
     """
 
     compared_with: str
@@ -56,6 +57,7 @@ class EvaluationReport(Shown):
     ceiling: UtilityReport | None
     notes: tuple[str, ...]
     fitted: Verdict | None = None
+    questions: tuple[Question, ...] = ()
 
     def _judged(self) -> Iterator[Verdict | None]:
         """What each kind of figure comes to, in words."""
@@ -117,8 +119,11 @@ class EvaluationReport(Shown):
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the figures come to, in words; as little covered by the guarantee as they are."""
+        """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
         found = Verdict.together([part for part in self._judged() if part])
+        if found is not None:
+            measured = [finding.question for finding in found.findings]
+            found = found.answering([*self.questions, *measured], unmeasured_findings())
         return lowered(found, self.fitted)
 
     def _sheets(self) -> Iterator[Sheet]:
@@ -181,17 +186,6 @@ class Report(EvaluationReport):
     """The same after training on the real training records; None without ``train``."""
     groups: Groups | None = None
     """Distances in each group of a column; None without ``by``."""
-    questions: tuple[Question, ...] = ()
-    """What the verdict has to answer of such tables; nothing more than the figures do if it is empty."""
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
-        verdict = super().verdict
-        if verdict is None or not self.questions:
-            return verdict
-        measured = [finding.question for finding in verdict.findings]
-        return verdict.answering([*self.questions, *measured], unanswered())
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""

@@ -8,8 +8,8 @@ from typing import Any
 from noisegate.answers.findings import (
     QUESTIONS,
     Answer,
-    Finding,
     Question,
+    VerdictFinding,
     merge_findings,
 )
 from noisegate.answers.verdict import (
@@ -71,7 +71,9 @@ def of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
     return of_distance(entry, f"{what} of {table}" if table else what, findings)
 
 
-def _of_error(question: Question, entry: OrderDistance, detail: str = "") -> Finding:
+def _of_error(
+    question: Question, entry: OrderDistance, detail: str = ""
+) -> VerdictFinding:
     """Returns the finding on a distance; what is not kept is most so in some columns, which are named."""
     share = entry.beyond_sampling
     if MISPLACED_SCALE.answer(share) != "kept":
@@ -94,7 +96,7 @@ def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
 
 
 def of_distance(
-    entry: OrderDistance, what: str, findings: Sequence[Finding] = ()
+    entry: OrderDistance, what: str, findings: Sequence[VerdictFinding] = ()
 ) -> Verdict:
     """Returns what the distance of ``what`` says, beyond what sampling does, with the findings on it."""
     share = entry.beyond_sampling
@@ -120,7 +122,7 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
                 f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost
             ]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
-        finding = Finding(
+        finding = VerdictFinding(
             question="pairs of columns",
             answer=KEPT_SCALE.answer(found.kept),
             detail=f"{found.kept:.0%} of associations above {STRONG} kept",
@@ -154,7 +156,7 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
             yield _said(word, reason, cure, rank_error=beyond)
 
 
-def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[Finding]:
+def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[VerdictFinding]:
     """Yields findings on means, on quantiles by their ranks, and on tails by their values."""
     means, quantiles = metrics.get("means"), metrics.get("quantiles")
     if isinstance(means, Means):
@@ -164,12 +166,12 @@ def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[Finding]
             detail = f"means {off} at most"
         else:
             detail = f"mean of {means.column!r} {off}"
-        yield Finding(question="means and tails", answer=answer, detail=detail)
+        yield VerdictFinding(question="means and tails", answer=answer, detail=detail)
     if isinstance(quantiles, Quantiles):
         yield from _of_quantiles(quantiles)
 
 
-def _of_quantiles(quantiles: Quantiles) -> Iterator[Finding]:
+def _of_quantiles(quantiles: Quantiles) -> Iterator[VerdictFinding]:
     """Yields findings on the 5, 50 and 95 % quantiles, by ranks, and on the 1 and 99 % ones, by values."""
     question: Question = "means and tails"
     beyond = max(quantiles.largest - quantiles.chance, 0.0)
@@ -180,13 +182,13 @@ def _of_quantiles(quantiles: Quantiles) -> Iterator[Finding]:
         )
     else:
         detail = f"{quantiles.at:.0%} quantile of {quantiles.column!r} off by {beyond:.0%} of records"
-    yield Finding(question=question, answer=ranks, detail=detail)
+    yield VerdictFinding(question=question, answer=ranks, detail=detail)
     if quantiles.stretched > _STRETCHED:
         detail = (
             f"1 or 99 % quantile of {quantiles.reaching!r} off by "
             f"{quantiles.stretched:.0%} of its distance from the median"
         )
-        yield Finding(question=question, answer="weakened", detail=detail)
+        yield VerdictFinding(question=question, answer="weakened", detail=detail)
 
 
 def of_more(metrics: Mapping[str, MetricResult | None]) -> Verdict:
@@ -200,7 +202,7 @@ def of_more(metrics: Mapping[str, MetricResult | None]) -> Verdict:
     return _said(None, "", "", findings)
 
 
-def _of_missing(measured: MissingTogether, table: str = "") -> Finding:
+def _of_missing(measured: MissingTogether, table: str = "") -> VerdictFinding:
     """Returns the finding on values that are missing together.
 
     Where none of real records are, synthetic ones that are make it "weakened".
@@ -220,7 +222,9 @@ def _of_missing(measured: MissingTogether, table: str = "") -> Finding:
     else:
         answer = "kept"
         detail = f"correlations{of_table} below {STRONG}, as in real records"
-    return Finding(question="values missing together", answer=answer, detail=detail)
+    return VerdictFinding(
+        question="values missing together", answer=answer, detail=detail
+    )
 
 
 def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
@@ -237,7 +241,7 @@ def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
         )
 
 
-def _of_rules(rules: RulesKept) -> Finding:
+def _of_rules(rules: RulesKept) -> VerdictFinding:
     """Returns the finding on rules of real records: that which is broken most decides."""
     broken_share = rules.broken[0][2] if rules.broken else 0.0
     detail = (
@@ -245,7 +249,7 @@ def _of_rules(rules: RulesKept) -> Finding:
     )
     if rules.broken:
         detail += f"; {in_percent(broken_share)} of records break {rules.broken[0][0]}"
-    return Finding(
+    return VerdictFinding(
         question="relations and rules",
         answer=MISPLACED_SCALE.answer(broken_share),
         detail=detail,
@@ -267,13 +271,13 @@ def of_linked(
         rows: Number of synthetic records of each table of children that has some;
             empty where the schema has no rules.
     """
-    findings: list[Finding] = []
+    findings: list[VerdictFinding] = []
     for name, link in links.items():
         findings += _of_link(name, link)
     for name, row_count in rows.items():
         broken = links[name].broken
         findings.append(
-            Finding(
+            VerdictFinding(
                 question="relations and rules",
                 answer=MISPLACED_SCALE.answer(broken / row_count),
                 detail=f"{broken:,} of {row_count:,} {name} break one",
@@ -285,7 +289,7 @@ def of_linked(
     return _said(None, "", "", findings)
 
 
-def _of_link(name: str, link: LinkDistances) -> Iterator[Finding]:
+def _of_link(name: str, link: LinkDistances) -> Iterator[VerdictFinding]:
     """Yields findings on the children of a link, which no word rests on.
 
     Args:
@@ -338,7 +342,7 @@ def of_models(
     plain = max((synthetic - chance) / (real - chance), 0.0)
     kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
     reason = f"{compared}: {plain:.0%} of what there is to learn"
-    finding = Finding(
+    finding = VerdictFinding(
         question=_LEARNT,
         answer=KEPT_SCALE.answer(kept),
         detail=f"{plain:.0%} of what there is to learn; {score} {synthetic:.3f} of {real:.3f}",
@@ -356,7 +360,7 @@ def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
     is_guessing = math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL
     if is_guessing:
         guessing = f"{reached}, hardly better than guessing"
-        lost = Finding(
+        lost = VerdictFinding(
             question=_LEARNT,
             answer="lost",
             detail=f"{score} {synthetic:.3f}, hardly better than guessing",
@@ -367,7 +371,7 @@ def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
     return replace(_said(None, unknown, "", (finding,), **figures), cures=(cure,))
 
 
-def unanswered() -> dict[Question, Finding]:
+def unmeasured_findings() -> dict[Question, VerdictFinding]:
     """Returns what an evaluation says of questions that no figure of it answers."""
     findings = {
         question: not_known(question, "too few records to compare, or nothing varies")
@@ -388,7 +392,7 @@ def _said(
     word: Word | None,
     reason: str,
     cure: str,
-    findings: Iterable[Finding] = (),
+    findings: Iterable[VerdictFinding] = (),
     **figures: Any,
 ) -> Verdict:
     """Returns a verdict; what is good, or nothing, needs no cure, and findings alone no reason."""

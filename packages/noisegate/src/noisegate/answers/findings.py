@@ -43,7 +43,7 @@ _MAX_DETAILS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class VerdictFinding:
     """The answer to one question about synthetic records.
 
     Attributes:
@@ -55,10 +55,10 @@ class Finding:
         ValueError: if question or answer are none.
 
     Examples:
-        >>> finding = Finding(
+        >>> finding = VerdictFinding(
         ...     question="pairs of columns", answer="kept", detail="error of 2%"
         ... )
-        >>> Finding.from_json(finding.to_json()) == finding
+        >>> VerdictFinding.from_json(finding.to_json()) == finding
         True
     """
 
@@ -87,7 +87,7 @@ class Finding:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, str]) -> Finding:
+    def from_json(cls, content: Mapping[str, str]) -> VerdictFinding:
         """Returns the finding that `to_json` wrote.
 
         Raises:
@@ -136,7 +136,7 @@ class Scale:
         return "lost"
 
 
-def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def merge_findings(findings: Iterable[VerdictFinding]) -> tuple[VerdictFinding, ...]:
     """Returns one finding for each question, with the worst answer to it.
 
     Args:
@@ -146,7 +146,7 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         They are in the order of `QUESTIONS`. Of several with the worst answer, the
         details of the first two stay.
     """
-    by_question: dict[Question, list[Finding]] = {}
+    by_question: dict[Question, list[VerdictFinding]] = {}
     for finding in findings:
         by_question.setdefault(finding.question, []).append(finding)
     return tuple(
@@ -156,13 +156,13 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def _worst(findings: Sequence[Finding]) -> Finding:
+def _worst(findings: Sequence[VerdictFinding]) -> VerdictFinding:
     """Returns the finding with the worst answer to one question."""
     answer = max((finding.answer for finding in findings), key=ANSWERS.index)
     details = dict.fromkeys(
         finding.detail for finding in findings if finding.answer == answer
     )
-    return Finding(
+    return VerdictFinding(
         question=findings[0].question,
         answer=answer,
         detail="; ".join(list(details)[:_MAX_DETAILS]),

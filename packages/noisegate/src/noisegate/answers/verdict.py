@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 from noisegate.answers.findings import (
     QUESTIONS,
     Answer,
-    Finding,
     Question,
     Scale,
+    VerdictFinding,
     merge_findings,
 )
 
@@ -101,8 +101,9 @@ class Verdict:
         cures: What would lead to a better word.
         figures: What the word rests on, by name: shares from 0 to 1, numbers of
             records.
-        findings: The answers to named questions, in the order of `QUESTIONS`; none in
-            verdicts of before December 2026.
+        findings: The answers to named questions, each with `question`, `answer`, which
+            is "kept", "weakened", "not known" or "lost", and `detail`; none in verdicts
+            of before December 2026.
 
     Raises:
         ValueError: if word or source are none.
@@ -128,7 +129,7 @@ class Verdict:
     reasons: tuple[str, ...]
     cures: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[VerdictFinding, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks word and source."""
@@ -214,7 +215,9 @@ class Verdict:
         }
 
     def answering(
-        self, questions: Sequence[Question], otherwise: Mapping[Question, Finding]
+        self,
+        questions: Sequence[Question],
+        otherwise: Mapping[Question, VerdictFinding],
     ) -> Self:
         """Returns the verdict with a finding on each of some questions and on no other.
 
@@ -272,7 +275,7 @@ class Verdict:
             cures=tuple(map(str, content["cures"])),
             figures=dict(content["figures"]),
             # Verdicts that were stored before December 2026 have none.
-            findings=tuple(map(Finding.from_json, content.get("findings", ()))),
+            findings=tuple(map(VerdictFinding.from_json, content.get("findings", ()))),
         )
 
 
@@ -328,7 +331,7 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
         cures=cures,
         figures={"coefficients_kept": kept},
         findings=(
-            Finding(
+            VerdictFinding(
                 question="regressions",
                 answer=scale.answer(kept),
                 detail=f"coefficients are {expected}kept by {kept:.0%}",
@@ -337,7 +340,7 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     )
 
 
-def of_misplaced(question: Question, share: float, detail: str = "") -> Finding:
+def of_misplaced(question: Question, share: float, detail: str = "") -> VerdictFinding:
     """Returns a finding on a share of records in the wrong cell.
 
     Args:
@@ -345,16 +348,16 @@ def of_misplaced(question: Question, share: float, detail: str = "") -> Finding:
         share: The share, from 0 to 1.
         detail: What it is of, for the end of the sentence, such as " of 'f'".
     """
-    return Finding(
+    return VerdictFinding(
         question=question,
         answer=MISPLACED_SCALE.answer(share),
         detail=f"total variation error of {in_percent(share)}{detail}",
     )
 
 
-def not_known(question: Question, reason: str) -> Finding:
+def not_known(question: Question, reason: str) -> VerdictFinding:
     """Returns that a question has no answer, and why."""
-    return Finding(question=question, answer="not known", detail=reason)
+    return VerdictFinding(question=question, answer="not known", detail=reason)
 
 
 def in_percent(share: float) -> str:

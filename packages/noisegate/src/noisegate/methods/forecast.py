@@ -25,8 +25,8 @@ from noisegate.answers.design import COUNTS, PAIRS, SINGLES, Columns, Design
 from noisegate.answers.findings import (
     QUESTIONS,
     Answer,
-    Finding,
     Question,
+    VerdictFinding,
     questions_of_table,
 )
 from noisegate.answers.rounds import Answered
@@ -441,7 +441,7 @@ def _verdict_without_records(needed: Mapping[Word, int], epsilon: float) -> Verd
     )
 
 
-def unanswered(source: Source) -> Mapping[Question, Finding]:
+def unanswered(source: Source) -> Mapping[Question, VerdictFinding]:
     """Returns what a plan or a fit says of questions that no figure of it answers.
 
     Rules and relations hold in every synthetic record by construction, whatever the
@@ -456,11 +456,11 @@ def unanswered(source: Source) -> Mapping[Question, Finding]:
         reasons = _REASONS_OF_FIT
     findings = {
         question: not_known(
-            question, reasons.get(question, "the method forecasts none")
+            question, reasons.get(question, "the method has no forecast")
         )
         for question in QUESTIONS
     }
-    findings["relations and rules"] = Finding(
+    findings["relations and rules"] = VerdictFinding(
         question="relations and rules",
         answer="kept",
         detail="those stated hold in every record",
@@ -568,7 +568,7 @@ def _verdict_of_counts(
         reasons=(reason,),
         figures={"drowned_classes": drowned},
         findings=(
-            Finding(
+            VerdictFinding(
                 question="what models learn of the label",
                 answer="lost",
                 detail=f"noise hides {listing}",
@@ -577,11 +577,11 @@ def _verdict_of_counts(
     )
 
 
-def _on_columns(answer: Answer, detail: str) -> tuple[Finding, ...]:
+def _on_columns(answer: Answer, detail: str) -> tuple[VerdictFinding, ...]:
     """Returns one answer on single columns and on pairs of them."""
     questions: tuple[Question, ...] = ("single columns", "pairs of columns")
     return tuple(
-        Finding(question=question, answer=answer, detail=detail)
+        VerdictFinding(question=question, answer=answer, detail=detail)
         for question in questions
     )
 
@@ -640,12 +640,12 @@ def _verdict_of_forecast(
     )
 
 
-def _singles_finding(expected: Forecast) -> Finding:
+def _singles_finding(expected: Forecast) -> VerdictFinding:
     """Returns what a forecast says of single columns."""
     return of_misplaced("single columns", expected.singles, " expected")
 
 
-def _pairs_finding(expected: Forecast) -> Finding:
+def _pairs_finding(expected: Forecast) -> VerdictFinding:
     """Returns what a forecast says of pairs of columns.
 
     Where the only other column is the label, it is measured in each of its classes: the
@@ -656,10 +656,10 @@ def _pairs_finding(expected: Forecast) -> Finding:
         return of_misplaced(question, expected.singles, " expected")
     if not expected.paired:
         detail = "none is measured: columns are independent"
-        return Finding(question=question, answer="lost", detail=detail)
+        return VerdictFinding(question=question, answer="lost", detail=detail)
     if expected.measured_pairs < expected.planned_pairs:
         detail = f"{expected.measured_pairs:,} of {expected.planned_pairs:,} measured"
-        return Finding(question=question, answer="lost", detail=detail)
+        return VerdictFinding(question=question, answer="lost", detail=detail)
     return of_misplaced(question, expected.pairs, " expected")
 
 

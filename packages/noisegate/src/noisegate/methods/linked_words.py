@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from noisegate.answers.findings import Finding, Question, merge_findings
+from noisegate.answers.findings import Question, VerdictFinding, merge_findings
 from noisegate.answers.verdict import (
     Source,
     Verdict,
@@ -136,7 +136,7 @@ class LinkNoise:
                 "is as large on few as on many"
             )
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[VerdictFinding]:
         """Yields what is expected of children of one parent."""
         question: Question = "children of one parent"
         if self.has_next_children:
@@ -144,10 +144,12 @@ class LinkNoise:
             yield of_misplaced(question, self.next_child_error, detail)
             if not self.is_ordered:
                 detail = f"{self.child} have no order, and keep none"
-                yield Finding(question=question, answer="weakened", detail=detail)
+                yield VerdictFinding(
+                    question=question, answer="weakened", detail=detail
+                )
         if self.loses_first_child:
             detail = f"noise hides when the first of {self.child} comes"
-            yield Finding(question=question, answer="lost", detail=detail)
+            yield VerdictFinding(question=question, answer="lost", detail=detail)
 
 
 @dataclass(frozen=True, kw_only=True)

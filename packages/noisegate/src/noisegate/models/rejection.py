@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.findings import Finding, Scale
+from noisegate.answers.findings import Scale, VerdictFinding
 from noisegate.answers.verdict import Verdict, Word
 from noisegate.errors import OptionError
 from noisegate.schema import EncodedTable, Schema
@@ -365,7 +365,7 @@ def verdict_of_rules(
         cures=(cure,),
         figures={"kept_share": kept_share},
         findings=(
-            Finding(
+            VerdictFinding(
                 question="relations and rules",
                 answer=Scale(kept=USUALLY_KEPT, lost=_HARDLY_KEPT).answer(kept_share),
                 detail=(

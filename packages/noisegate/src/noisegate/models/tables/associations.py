@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.answers.findings import Answer, Finding
+from noisegate.answers.findings import Answer, VerdictFinding
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.verdict import (
     KEPT_SCALE,
@@ -624,7 +624,7 @@ def _verdict_on_cell(cell: UnresolvedCell) -> Verdict:
         f"{cell.high:g}: nothing finer was measured"
     )
     cure = f"bounds of {name!r} that are nearer to its values"
-    finding = Finding(
+    finding = VerdictFinding(
         question="means and tails",
         answer="lost",
         detail=f"one cell has {in_percent(cell.share)} of {name!r}",
@@ -747,7 +747,9 @@ def _verdict_on_missing(fit: PairwiseFit) -> Iterator[Verdict]:
     else:
         answer = "kept"
         detail = "they are independent of each other in the release"
-    finding = Finding(question="values missing together", answer=answer, detail=detail)
+    finding = VerdictFinding(
+        question="values missing together", answer=answer, detail=detail
+    )
     yield Verdict(word=None, source="fit", reasons=(), findings=(finding,))
 
 
@@ -836,7 +838,7 @@ def _verdict_on_associations(
         "pairs_measured": n_measured,
         "pairs_not_measured": n_missing,
     }
-    findings: list[Finding] = []
+    findings: list[VerdictFinding] = []
     reasons: list[str] = []
     word: Word | None = None
 
@@ -906,12 +908,12 @@ def _verdict_on_associations(
     )
 
 
-def _on_pairs(answer: Answer, detail: str) -> Finding:
+def _on_pairs(answer: Answer, detail: str) -> VerdictFinding:
     """Returns a finding on pairs of columns."""
-    return Finding(question="pairs of columns", answer=answer, detail=detail)
+    return VerdictFinding(question="pairs of columns", answer=answer, detail=detail)
 
 
-def _on_unknown_pairs(n_unknown: int, n_pairs: int) -> Finding:
+def _on_unknown_pairs(n_unknown: int, n_pairs: int) -> VerdictFinding:
     """Returns a finding on pairs of which some are too noisy to be known.
 
     Their share decides as it does for the word.
