@@ -340,18 +340,25 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     )
 
 
-def of_misplaced(question: Question, share: float, detail: str = "") -> VerdictFinding:
+def of_misplaced(
+    question: Question, share: float, detail: str = "", *, is_expected: bool = False
+) -> VerdictFinding:
     """Returns a finding on a share of records in the wrong cell.
 
     Args:
         question: What it answers.
         share: The share, from 0 to 1.
         detail: What it is of, for the end of the sentence, such as " of 'f'".
+        is_expected: Whether noise makes it likely, and nobody has measured it.
     """
+    if is_expected:
+        error = "expected total variation error:"
+    else:
+        error = "total variation error of"
     return VerdictFinding(
         question=question,
         answer=MISPLACED_SCALE.answer(share),
-        detail=f"total variation error of {in_percent(share)}{detail}",
+        detail=f"{error} {in_percent(share)}{detail}",
     )
 
 

@@ -642,7 +642,7 @@ def _verdict_of_forecast(
 
 def _singles_finding(expected: Forecast) -> VerdictFinding:
     """Returns what a forecast says of single columns."""
-    return of_misplaced("single columns", expected.singles, " expected")
+    return of_misplaced("single columns", expected.singles, is_expected=True)
 
 
 def _pairs_finding(expected: Forecast) -> VerdictFinding:
@@ -653,14 +653,14 @@ def _pairs_finding(expected: Forecast) -> VerdictFinding:
     """
     question: Question = "pairs of columns"
     if expected.columns <= 1:
-        return of_misplaced(question, expected.singles, " expected")
+        return of_misplaced(question, expected.singles, is_expected=True)
     if not expected.paired:
         detail = "none is measured: columns are independent"
         return VerdictFinding(question=question, answer="lost", detail=detail)
     if expected.measured_pairs < expected.planned_pairs:
         detail = f"{expected.measured_pairs:,} of {expected.planned_pairs:,} measured"
         return VerdictFinding(question=question, answer="lost", detail=detail)
-    return of_misplaced(question, expected.pairs, " expected")
+    return of_misplaced(question, expected.pairs, is_expected=True)
 
 
 def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:

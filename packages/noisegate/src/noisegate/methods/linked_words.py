@@ -140,8 +140,10 @@ class LinkNoise:
         """Yields what is expected of children of one parent."""
         question: Question = "children of one parent"
         if self.has_next_children:
-            detail = f" expected from one of {self.child} to the next"
-            yield of_misplaced(question, self.next_child_error, detail)
+            detail = f" from one of {self.child} to the next"
+            yield of_misplaced(
+                question, self.next_child_error, detail, is_expected=True
+            )
             if not self.is_ordered:
                 detail = f"{self.child} have no order, and keep none"
                 yield VerdictFinding(
@@ -212,9 +214,9 @@ class LinkedForecast:
         of_links = [reason for link in self.links for reason in link.reasons()]
         of_pairs = [
             # A single column is no farther off than a pair that it is in.
-            of_misplaced("single columns", self.pairs, " at most, expected"),
-            of_misplaced("pairs of columns", self.pairs, " expected"),
-            of_misplaced("parents and children", self.pairs, " expected"),
+            of_misplaced("single columns", self.pairs, " at most", is_expected=True),
+            of_misplaced("pairs of columns", self.pairs, is_expected=True),
+            of_misplaced("parents and children", self.pairs, is_expected=True),
         ]
         of_children = [finding for link in self.links for finding in link.findings()]
         return Verdict(
