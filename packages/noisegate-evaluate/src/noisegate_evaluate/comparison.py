@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from noisegate.answers.findings import Question
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import installed
@@ -16,14 +17,18 @@ from noisegate_evaluate.judging import (
     lowered,
     of_analyses,
     of_distance,
+    of_linked,
     of_marginals,
     of_models,
+    of_more,
     of_number,
     of_rules,
+    unmeasured_findings,
 )
 from noisegate_evaluate.metrics.groups import Groups
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
+from noisegate_evaluate.metrics.missing import MissingTogether
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
 from noisegate_evaluate.metrics.weighted import WeightedFigures
 from noisegate_evaluate.tables import RegressionReport
@@ -45,6 +50,7 @@ class EvaluationReport(Shown):
 
     ``downstream`` and ``ceiling`` are scores on the test records after training on synthetic and on real ones; None
     without a usable label, or without ``train``. ``fitted`` is what the fit said, where records are drawn from a model.
+    ``questions`` are those that apply to such records: the verdict answers them, and says which are not known.
     """
 
     compared_with: str
@@ -52,6 +58,7 @@ class EvaluationReport(Shown):
     ceiling: UtilityReport | None
     notes: tuple[str, ...]
     fitted: Verdict | None = None
+    questions: tuple[Question, ...] = ()
 
     def _judged(self) -> Iterator[Verdict | None]:
         """What each kind of figure comes to, in words."""
@@ -113,8 +120,11 @@ class EvaluationReport(Shown):
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the figures come to, in words; as little covered by the guarantee as they are."""
+        """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
         found = Verdict.together([part for part in self._judged() if part])
+        if found is not None:
+            measured = [finding.question for finding in found.findings]
+            found = found.answering([*self.questions, *measured], unmeasured_findings())
         return lowered(found, self.fitted)
 
     def _sheets(self) -> Iterator[Sheet]:
@@ -211,6 +221,7 @@ class Report(EvaluationReport):
         yield from of_number(self.marginals)
         yield from of_analyses(self.metrics)
         yield from of_rules(self.metrics)
+        yield of_more(self.metrics)
         weighted = self.metrics.get(WeightedFigures.METRIC)
         if isinstance(weighted, WeightedFigures):
             yield weighted.verdict()
@@ -322,6 +333,8 @@ class LinkedReport(Report):
     """Distances of each link, by the name of the children's table."""
     links_floor: Mapping[str, LinkDistances] | None
     """The same between the real training and test tables: what sampling alone does. None without ``train``."""
+    missing: Mapping[str, MissingTogether] = field(default_factory=dict)
+    """How values of each table are missing together, by name; only of tables where real ones are."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -350,6 +363,17 @@ class LinkedReport(Report):
             for what, distance in pairs.items():
                 if distance is not None:
                     yield of_distance(distance, f"a pair of columns of {what}")
+        has_rules = "relations and rules" in self.questions
+        yield of_linked(
+            self.links,
+            self.missing,
+            self.metrics,
+            {
+                name: table.rows[0]
+                for name, table in self.tables.items()
+                if has_rules and name in self.links
+            },
+        )
         yield from self._judged_models()
 
     def _more(self) -> Iterator[Sheet]:

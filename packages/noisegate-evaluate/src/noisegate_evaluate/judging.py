@@ -1,18 +1,30 @@
 """What figures of an evaluation come to, in words: each a verdict with its reason and what would help."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from noisegate.answers.findings import (
+    QUESTIONS,
+    Answer,
+    Question,
+    VerdictFinding,
+    merge_findings,
+)
 from noisegate.answers.verdict import (
+    KEPT_SCALE,
     MISPLACED,
+    MISPLACED_SCALE,
     RANKS,
+    RANKS_SCALE,
     WORDS,
     Verdict,
     Word,
     in_percent,
+    not_known,
     of_coefficients,
+    of_misplaced,
     word_of_kept,
     word_of_misplaced,
 )
@@ -22,11 +34,14 @@ from noisegate_evaluate.metrics.analyses import (
     Quantiles,
     Regressions,
 )
+from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import (
     MarginalReport,
     OrderDistance,
     RulesKept,
 )
+from noisegate_evaluate.metrics.means import Means
+from noisegate_evaluate.metrics.missing import MissingTogether
 from noisegate_evaluate.metrics.result import MetricResult
 
 # Scores differ by as much from one draw of a few thousand records to the next.
@@ -34,6 +49,9 @@ _ALLOWANCE = 0.02
 # Real records whose own models do hardly better than guessing say nothing about synthetic ones.
 _LEAST_SKILL = 0.05
 _STRETCHED = 0.25  # a tail that is off by more than this part misleads
+# Where values are normal, a mean that is off by a standard deviation has so many more records on one side, for small
+# differences: the density at the mean.
+_SHARE_PER_DEVIATION = 0.4
 _MARGINAL_CURE = (
     "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
 )
@@ -44,7 +62,23 @@ def of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
     """Returns what distances of pairs say, or of single columns where there is but one, beyond what sampling does."""
     entry = marginals.orders[min(len(marginals.orders), 2) - 1]
     what = "a pair of columns" if entry.order == 2 else "a single column"
-    return of_distance(entry, f"{what} of {table}" if table else what)
+    questions: tuple[Question, ...] = ("single columns", "pairs of columns")
+    of_table = f" in {table}" if table else ""
+    findings = tuple(
+        _of_error(question, each, of_table)
+        for question, each in zip(questions, marginals.orders, strict=False)
+    )
+    return of_distance(entry, f"{what} of {table}" if table else what, findings)
+
+
+def _of_error(
+    question: Question, entry: OrderDistance, detail: str = ""
+) -> VerdictFinding:
+    """Returns the finding on a distance; what is not kept is most so in some columns, which are named."""
+    share = entry.beyond_sampling
+    if MISPLACED_SCALE.answer(share) != "kept":
+        detail += f"; most in {' × '.join(entry.largest_columns)}"
+    return of_misplaced(question, share, detail)
 
 
 def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
@@ -53,11 +87,18 @@ def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
     if (word := word_of_misplaced(marginals.drawn_too_few)) != "good":
         reason = f"{drawn:,} synthetic records for {real:,} real ones: sampling alone causes a total variation error of"
         cure = f"{real:,} synthetic records, which cost no privacy"
-        yield _said(word, f"{reason} {in_percent(marginals.drawn_too_few)}", cure)
+        finding = of_misplaced(
+            "single columns", marginals.drawn_too_few, ": few synthetic records"
+        )
+        yield _said(
+            word, f"{reason} {in_percent(marginals.drawn_too_few)}", cure, (finding,)
+        )
 
 
-def of_distance(entry: OrderDistance, what: str) -> Verdict:
-    """Returns what the distance of ``what`` says, beyond what sampling does."""
+def of_distance(
+    entry: OrderDistance, what: str, findings: Sequence[VerdictFinding] = ()
+) -> Verdict:
+    """Returns what the distance of ``what`` says, beyond what sampling does, with the findings on it."""
     share = entry.beyond_sampling
     word = word_of_misplaced(share)
     reason = (
@@ -66,7 +107,7 @@ def of_distance(entry: OrderDistance, what: str) -> Verdict:
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"
     figure = "out_of_place_in_pairs" if entry.order == 2 else "out_of_place_in_singles"
-    return _said(word, reason, _MARGINAL_CURE, **{figure: share})
+    return _said(word, reason, _MARGINAL_CURE, findings, **{figure: share})
 
 
 def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
@@ -81,10 +122,16 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
                 f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost
             ]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
+        finding = VerdictFinding(
+            question="pairs of columns",
+            answer=KEPT_SCALE.answer(found.kept),
+            detail=f"{found.kept:.0%} of associations above {STRONG} kept",
+        )
         yield _said(
             "rough" if word == "noise" else word,
             reason,
             _MARGINAL_CURE,
+            (finding,),
             associations_kept=found.kept,
         )
     if isinstance(regressions, Regressions) and regressions.kept is not None:
@@ -109,6 +156,77 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
             yield _said(word, reason, cure, rank_error=beyond)
 
 
+def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[VerdictFinding]:
+    """Yields findings on means, on quantiles by their ranks, and on tails by their values."""
+    means, quantiles = metrics.get("means"), metrics.get("quantiles")
+    if isinstance(means, Means):
+        answer = RANKS_SCALE.answer(_SHARE_PER_DEVIATION * means.largest)
+        off = f"off by {means.largest:.2f} standard deviations"
+        if answer == "kept":
+            detail = f"means {off} at most"
+        else:
+            detail = f"mean of {means.column!r} {off}"
+        yield VerdictFinding(question="means and tails", answer=answer, detail=detail)
+    if isinstance(quantiles, Quantiles):
+        yield from _of_quantiles(quantiles)
+
+
+def _of_quantiles(quantiles: Quantiles) -> Iterator[VerdictFinding]:
+    """Yields findings on the 5, 50 and 95 % quantiles, by ranks, and on the 1 and 99 % ones, by values."""
+    question: Question = "means and tails"
+    beyond = max(quantiles.largest - quantiles.chance, 0.0)
+    ranks = RANKS_SCALE.answer(beyond)
+    if ranks == "kept":
+        detail = (
+            f"5, 50 and 95 % quantiles off by {in_percent(beyond)} of records at most"
+        )
+    else:
+        detail = f"{quantiles.at:.0%} quantile of {quantiles.column!r} off by {beyond:.0%} of records"
+    yield VerdictFinding(question=question, answer=ranks, detail=detail)
+    if quantiles.stretched > _STRETCHED:
+        detail = (
+            f"1 or 99 % quantile of {quantiles.reaching!r} off by "
+            f"{quantiles.stretched:.0%} of its distance from the median"
+        )
+        yield VerdictFinding(question=question, answer="weakened", detail=detail)
+
+
+def of_more(metrics: Mapping[str, MetricResult | None]) -> Verdict:
+    """Returns findings that no word rests on: numbers, values missing together, rules of real records."""
+    findings = list(_of_numbers(metrics))
+    missing, rules = metrics.get("missing"), metrics.get("rules")
+    if isinstance(missing, MissingTogether):
+        findings.append(_of_missing(missing))
+    if isinstance(rules, RulesKept):
+        findings.append(_of_rules(rules))
+    return _said(None, "", "", findings)
+
+
+def _of_missing(measured: MissingTogether, table: str = "") -> VerdictFinding:
+    """Returns the finding on values that are missing together.
+
+    Where none of real records are, synthetic ones that are make it "weakened".
+
+    Args:
+        measured: The figures.
+        table: Name of the table, if there are several.
+    """
+    of_table = f" of {table}" if table else ""
+    answer: Answer
+    if measured.kept is not None:
+        answer = KEPT_SCALE.answer(measured.kept)
+        detail = f"{measured.kept:.0%} of correlations above {STRONG}{of_table} kept"
+    elif measured.largest >= STRONG:
+        answer = "weakened"
+        detail = f"correlations{of_table} where real records have none"
+    else:
+        answer = "kept"
+        detail = f"correlations{of_table} below {STRONG}, as in real records"
+    return VerdictFinding(
+        question="values missing together", answer=answer, detail=detail
+    )
+
+
 def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
     """Yields which rules of real records synthetic ones break; where many do, they are usable at best."""
     found = metrics.get("rules")
@@ -121,6 +239,80 @@ def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
         yield _said(
             "usable" if found.broken[0][2] > MISPLACED["good"] else "good", reason, cure
         )
+
+
+def _of_rules(rules: RulesKept) -> VerdictFinding:
+    """Returns the finding on rules of real records: that which is broken most decides."""
+    broken_share = rules.broken[0][2] if rules.broken else 0.0
+    detail = (
+        f"{rules.found - len(rules.broken)} of {rules.found} hold as in real records"
+    )
+    if rules.broken:
+        detail += f"; {in_percent(broken_share)} of records break {rules.broken[0][0]}"
+    return VerdictFinding(
+        question="relations and rules",
+        answer=MISPLACED_SCALE.answer(broken_share),
+        detail=detail,
+    )
+
+
+def of_linked(
+    links: Mapping[str, LinkDistances],
+    missing: Mapping[str, MissingTogether],
+    metrics: Mapping[str, MetricResult | None],
+    rows: Mapping[str, int],
+) -> Verdict:
+    """Returns findings on linked tables that no word rests on.
+
+    Args:
+        links: Distances of each link, by the name of the children's table.
+        missing: How values of each table are missing together, by its name.
+        metrics: Figures of the parents beside what their children come to.
+        rows: Number of synthetic records of each table of children that has some;
+            empty where the schema has no rules.
+    """
+    findings: list[VerdictFinding] = []
+    for name, link in links.items():
+        findings += _of_link(name, link)
+    for name, row_count in rows.items():
+        broken = links[name].broken
+        findings.append(
+            VerdictFinding(
+                question="relations and rules",
+                answer=MISPLACED_SCALE.answer(broken / row_count),
+                detail=f"{broken:,} of {row_count:,} {name} break one",
+            )
+        )
+    for name, figures in missing.items():
+        findings.append(_of_missing(figures, name))
+    findings += _of_numbers(metrics)
+    return _said(None, "", "", findings)
+
+
+def _of_link(name: str, link: LinkDistances) -> Iterator[VerdictFinding]:
+    """Yields findings on the children of a link, which no word rests on.
+
+    Args:
+        name: Name of their table.
+        link: The figures.
+    """
+    if link.parent_child is not None:
+        yield _of_error("parents and children", link.parent_child)
+    yield of_misplaced(
+        "parents and children",
+        link.child_counts.beyond_sampling,
+        f" in the number of {name}",
+    )
+    several = {
+        f" from one of {name} to the next": link.transitions,
+        f" in how much {name} of one parent differ": link.distinct_values,
+    }
+    for detail, distance in several.items():
+        if distance is not None:
+            yield _of_error("children of one parent", distance, detail)
+
+
+_LEARNT: Question = "what models learn of the label"
 
 
 def of_models(
@@ -143,13 +335,21 @@ def of_models(
             None,
             f"{compared}, hardly better than guessing: nothing follows from it",
             "",
+            (not_known(_LEARNT, "models of real records hardly learn it either"),),
             **figures,
         )
     # What is said is the part itself; the word forgives what may be chance.
     plain = max((synthetic - chance) / (real - chance), 0.0)
     kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
     reason = f"{compared}: {plain:.0%} of what there is to learn"
-    return _said(word_of_kept(kept), reason, _MODEL_CURE, **figures, kept=kept)
+    finding = VerdictFinding(
+        question=_LEARNT,
+        answer=KEPT_SCALE.answer(kept),
+        detail=f"{plain:.0%} of what there is to learn; {score} {synthetic:.3f} of {real:.3f}",
+    )
+    return _said(
+        word_of_kept(kept), reason, _MODEL_CURE, (finding,), **figures, kept=kept
+    )
 
 
 def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
@@ -159,18 +359,51 @@ def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
     figures = {"score": score, "score_of_synthetic": synthetic}
     is_guessing = math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL
     if is_guessing:
-        return _said(
-            "rough", f"{reached}, hardly better than guessing", cure, **figures
+        guessing = f"{reached}, hardly better than guessing"
+        lost = VerdictFinding(
+            question=_LEARNT,
+            answer="lost",
+            detail=f"{score} {synthetic:.3f}, hardly better than guessing",
         )
+        return _said("rough", guessing, cure, (lost,), **figures)
     unknown = f"{reached}: what they miss is not known without real training records"
-    return replace(_said(None, unknown, "", **figures), cures=(cure,))
+    finding = not_known(_LEARNT, "needs the training records")
+    return replace(_said(None, unknown, "", (finding,), **figures), cures=(cure,))
 
 
-def _said(word: Word | None, reason: str, cure: str, **figures: Any) -> Verdict:
-    """Returns a verdict; what is good, or nothing, needs no cure."""
+def unmeasured_findings() -> dict[Question, VerdictFinding]:
+    """Returns what an evaluation says of questions that no figure of it answers."""
+    findings = {
+        question: not_known(question, "too few records to compare, or nothing varies")
+        for question in QUESTIONS
+    }
+    reasons: dict[Question, str] = {
+        _LEARNT: "no model could be scored; see the notes",
+        "regressions": "real records show no clear coefficient",
+        "relations and rules": "real records show no rule to look for",
+        "values missing together": "real records lack too few values",
+    }
+    return findings | {
+        question: not_known(question, reason) for question, reason in reasons.items()
+    }
+
+
+def _said(
+    word: Word | None,
+    reason: str,
+    cure: str,
+    findings: Iterable[VerdictFinding] = (),
+    **figures: Any,
+) -> Verdict:
+    """Returns a verdict; what is good, or nothing, needs no cure, and findings alone no reason."""
     cures = () if word in ("good", None) else (cure,)
     return Verdict(
-        word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures
+        word=word,
+        source="evaluate",
+        reasons=(reason,) if reason else (),
+        cures=cures,
+        figures=figures,
+        findings=merge_findings(findings),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from noisegate.answers.findings import questions_of_linked, questions_of_table
 from noisegate.records import Images
 from noisegate.schema import Schema
 from noisegate.schema.linked.schema import LinkedSchema
@@ -25,6 +26,7 @@ from noisegate_evaluate.images import (
 from noisegate_evaluate.metrics.groups import Groups, group_figures
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
+from noisegate_evaluate.metrics.missing import MissingTogether
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
 from noisegate_evaluate.reading import (
     LinkedTables,
@@ -77,6 +79,9 @@ def evaluate_tables(
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
+    questions = questions_of_table(schema)
+    if by is not None:
+        questions = (*questions, "groups")
     given_tables = [table for table in (synthetic, test, train) if table is not None]
     tables, schema = with_coordinates(given_tables, schema)
     synthetic, test = tables[:2]
@@ -151,6 +156,7 @@ def evaluate_tables(
         metrics=others(synthetic, other),
         groups=groups,
         metrics_floor={} if train is None else others(train, test),
+        questions=questions,
     )
 
 
@@ -288,8 +294,19 @@ def evaluate_linked(
             for link in schema.links
         }
 
+    missing = {
+        table.name: MissingTogether.measured(
+            synthetic[table.name],
+            real.tables[table.name],
+            schema=table.schema,
+            seed=seed,
+        )
+        for table in schema.tables
+    }
+    of_parents = {field.name: getattr(report, field.name) for field in fields(report)}
     return LinkedReport(
-        **{field.name: getattr(report, field.name) for field in fields(report)},
+        **of_parents | {"questions": questions_of_linked(schema)},
+        missing={name: found for name, found in missing.items() if found is not None},
         tables={
             table.name: marginal_distances(
                 synthetic[table.name], real.tables[table.name], table.schema, seed=seed

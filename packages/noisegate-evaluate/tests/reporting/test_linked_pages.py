@@ -33,6 +33,9 @@ def test_the_public_page_follows_from_the_model_alone(model, tmp_path):
         "one record of the table people with all that belongs to it in visits" in shown
     )
     assert "one one" not in shown
+    # The verdict and the page state one number of records.
+    assert len(set(re.findall(r"about ([\d,]+) records", shown))) == 1
+    assert "children of one parent" in shown
     assert "they weigh no more together than one would" in shown
     # Six visits have all, in the release and among the families that are drawn: one cell has nearly all of both.
     number = re.search(

@@ -1,6 +1,8 @@
 """The two pages: what they say, what they follow from, and where they are refused."""
 
 import re
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +66,7 @@ def test_every_column_is_there_however_many_there_are(wide, tmp_path):
     model = synthesize(table, schema=schema, epsilon=1.0, pairs="none", **FEW)
     pages = [report(model, out=tmp_path / "wide").public, wide.public, wide.private]
     for page, count in zip(pages, (200, 60, 60), strict=True):
-        assert page.stat().st_size < (300_000 if count == 60 else 5e6)
+        assert page.stat().st_size < (305_000 if count == 60 else 5e6)
         assert set(names[:count]) <= set(
             re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8"))
         )
@@ -231,3 +233,39 @@ def test_the_private_page_has_them_beside_the_real_ones(survey_pages):
     shown = text(survey_pages.private)
     assert "Shares and means weighted by weight" in shown
     assert re.search(r"ill = True 0\.63\d* 0\.\d+", shown)
+
+
+def shown_findings(page):
+    """Returns the rows of the table that says what the copy is good for; none without."""
+    found = re.search(
+        r'<section class="findings">.*?</section>', page.read_text("utf-8"), re.DOTALL
+    )
+    if found is None:
+        return []
+    cells = r"<th scope=\"row\">([^<]*)</th><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>"
+    return [tuple(map(unescape, row)) for row in re.findall(cells, found[0])]
+
+
+def test_pages_say_what_the_copy_is_good_for(model, pages):
+    for page, verdict in (
+        (pages.public, model.verdict),
+        (pages.private, pages.evaluation.verdict),
+    ):
+        rows_ = [
+            (finding.question, finding.answer, finding.detail)
+            for finding in verdict.findings
+        ]
+        assert shown_findings(page) == rows_ != []
+
+
+def test_a_model_of_before_findings_has_a_page_without_them(model, tmp_path):
+    old = replace(model.summary, verdict=replace(model.verdict, findings=()))
+    page = report(replace(model, summary=old), out=tmp_path).public
+    assert shown_findings(page) == []
+    assert "good for" not in page.read_text("utf-8")
+
+
+def test_the_verdict_and_the_page_state_one_number_of_records(model, pages):
+    stated = re.findall(r"about ([\d,]+)(?= records|</dd>)", pages.public.read_text())
+    assert len(stated) == 2 and len(set(stated)) == 1, stated
+    assert stated[0] == f"{round(model.verdict.figures['records']):,}"

@@ -83,6 +83,25 @@ def test_first_children_of_many_are_lost_first():
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "kept"),
+        ({"is_ordered": False}, "weakened"),
+        ({"noise": 0.02}, "weakened"),
+        ({"noise": 0.05, "first_share": 1 / 24}, "lost"),
+        ({"noise": 10.0}, "lost"),
+    ],
+)
+def test_children_of_one_parent_are_answered_for(changes, expected):
+    good = replace(LINK, noise=0.00001)
+    findings = forecast(replace(good, **changes)).verdict(1.0).findings
+    answers = {finding.question: finding.answer for finding in findings}
+    assert answers["children of one parent"] == expected
+    pairs = answers["pairs of columns"]
+    assert answers["parents and children"] == answers["single columns"] == pairs
+
+
 def test_what_few_rows_show_takes_more_records():
     def needed(**changes):
         return forecast(replace(LINK, **changes)).records_for()["usable"]

@@ -134,13 +134,22 @@ def test_a_page_takes_the_first_records_that_a_sample_has_and_what_its_limit_giv
 
 
 @pytest.mark.parametrize(
-    ("share", "word"),
-    [(1.0, None), (0.5, None), (0.49, "usable"), (0.09, "rough"), (0, "noise")],
+    ("share", "word", "answer"),
+    [
+        (1.0, None, None),
+        (0.5, None, None),
+        (0.49, "usable", "weakened"),
+        (0.09, "rough", "weakened"),
+        (0, "noise", "lost"),
+    ],
 )
-def test_a_model_that_rarely_keeps_the_rules_is_not_called_good(share, word):
+def test_a_model_that_rarely_keeps_the_rules_is_not_called_good(share, word, answer):
     found = verdict_of_rules(share, [("a <= b", 0.9)])
     assert (found and found.word) == word
-    assert word is None or "'a <= b' rejects 90.0%" in found.reasons[0]
+    if found is not None:
+        assert "'a <= b' rejects 90.0%" in found.reasons[0]
+        [finding] = found.findings
+        assert (finding.question, finding.answer) == ("relations and rules", answer)
 
 
 def test_rare_is_not_refused():

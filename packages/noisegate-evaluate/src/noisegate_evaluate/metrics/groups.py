@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.answers.verdict import Verdict, in_percent, word_of_misplaced
+from noisegate.answers.verdict import (
+    Verdict,
+    in_percent,
+    of_misplaced,
+    word_of_misplaced,
+)
 from noisegate.errors import OptionError, choices
 from noisegate.schema import CodedColumn, Schema
 from noisegate_evaluate.metrics.analyses import Associations, Quantiles
@@ -209,6 +214,13 @@ class Groups:
             reasons=(reason,),
             cures=() if word == "good" else (f"more records of {level!r}",),
             figures={"worst_group": level, "error_of_worst_group": worst.error},
+            findings=(
+                of_misplaced(
+                    "groups",
+                    worst.error,
+                    f" in pairs of {level!r}, the worst by {self.column}",
+                ),
+            ),
         )
 
     def _reason(self, figure: str, worst: WorstGroup) -> str:

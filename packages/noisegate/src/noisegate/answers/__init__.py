@@ -10,7 +10,7 @@
 - `worth`: how many records the rows of a copy are worth.
 - `design`: which tables the pairwise method asks for, as far as public facts decide.
   `rounds` is what answers decide about later rounds, `pair_choice` which pairs.
-- `verdict`: what a model is good for, in words.
+- `verdict`: what a model is good for, in words. `findings` has its named questions.
 
 Whatever is computed here is post-processing of a release, and costs no privacy.
 """

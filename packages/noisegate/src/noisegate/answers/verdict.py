@@ -3,13 +3,26 @@
 It rests on two figures: of 100 records, how many would have to move to another cell for
 a pair of columns to be as the real ones are (total variation, beyond what sampling
 alone does), and how much of what models learn is kept.
+
+Beside the word stand findings, the answers to named questions: see
+`noisegate.answers.findings`. Their limits, such as `MISPLACED_SCALE`, are those of
+words: what is good is kept, and what is worse than the last word of its scale is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+
+from noisegate.answers.findings import (
+    QUESTIONS,
+    Answer,
+    Question,
+    Scale,
+    VerdictFinding,
+    merge_findings,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,6 +60,15 @@ RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
 Above the last it is rough.
 """
 
+MISPLACED_SCALE = Scale(kept=MISPLACED["good"], lost=MISPLACED["rough"])
+"""The answers for a share of records in the wrong cell."""
+
+KEPT_SCALE = Scale(kept=KEPT["good"], lost=KEPT["rough"])
+"""The answers for the part that is kept of what models learn, or of associations."""
+
+RANKS_SCALE = Scale(kept=RANKS["good"], lost=RANKS["usable"])
+"""The answers for a share of records between a real and a synthetic quantile."""
+
 # The least part of the coefficients of regressions that is kept, for the words "good"
 # and "usable". Samples of one table keep some 90 %. Chosen on simulated tables.
 _MIN_KEPT_GOOD = 0.8
@@ -57,6 +79,12 @@ _STYLES: Mapping[Word, str] = {
     "usable": "bold green",
     "rough": "bold yellow",
     "noise": "bold red",
+}
+_ANSWER_STYLES: Mapping[Answer, str] = {
+    "kept": "green",
+    "weakened": "yellow",
+    "not known": "yellow",
+    "lost": "red",
 }
 
 
@@ -73,6 +101,9 @@ class Verdict:
         cures: What would lead to a better word.
         figures: What the word rests on, by name: shares from 0 to 1, numbers of
             records.
+        findings: The answers to named questions, each with `question`, `answer`, which
+            is "kept", "weakened", "not known" or "lost", and `detail`; none in verdicts
+            of before December 2026.
 
     Raises:
         ValueError: if word or source are none.
@@ -98,6 +129,7 @@ class Verdict:
     reasons: tuple[str, ...]
     cures: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[VerdictFinding, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks word and source."""
@@ -128,6 +160,11 @@ class Verdict:
     def __str__(self) -> str:
         """Returns the verdict as lines of text."""
         lines = [f" {label:<7} {line}" for label, line in self._labelled_lines()]
+        width = max((len(finding.question) for finding in self.findings), default=0)
+        lines += [
+            f" {finding.question:<{width}}  {finding.answer:<9}  {finding.detail}"
+            for finding in self.findings
+        ]
         return "\n".join([f"Verdict: {self.headline}", *lines])
 
     def render(self) -> RenderableType:
@@ -146,7 +183,24 @@ class Verdict:
         grid = Table.grid(padding=(0, 0, 0, 1), pad_edge=True)
         for label, line in self._labelled_lines():
             grid.add_row(label, Text(line))
-        return Group(headline + Text(rest), grid)
+        parts: list[RenderableType] = [headline + Text(rest), grid]
+        if self.findings:
+            parts += [Text(), self._findings_table()]
+        return Group(*parts)
+
+    def _findings_table(self) -> RenderableType:
+        """Returns the findings as a table without lines, which any console can show."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, padding=(0, 1, 0, 1), pad_edge=True)
+        table.add_column("what it is good for", no_wrap=True)
+        table.add_column("answer", no_wrap=True)
+        table.add_column("why")
+        for finding in self.findings:
+            answer = Text(finding.answer, style=_ANSWER_STYLES[finding.answer])
+            table.add_row(finding.question, answer, Text(finding.detail))
+        return table
 
     def to_json(self) -> dict[str, Any]:
         """Returns the verdict as JSON values."""
@@ -157,14 +211,36 @@ class Verdict:
             "reasons": list(self.reasons),
             "cures": list(self.cures),
             "figures": dict(self.figures),
+            "findings": [finding.to_json() for finding in self.findings],
         }
+
+    def answering(
+        self,
+        questions: Sequence[Question],
+        otherwise: Mapping[Question, VerdictFinding],
+    ) -> Self:
+        """Returns the verdict with a finding on each of some questions and on no other.
+
+        Args:
+            questions: The questions that apply to the records.
+            otherwise: Findings on questions that this verdict has none on.
+        """
+        own = {finding.question: finding for finding in self.findings}
+        answers = {**otherwise, **own}
+        findings = tuple(
+            answers.get(question) or not_known(question, "nothing tells it")
+            for question in QUESTIONS
+            if question in questions
+        )
+        return replace(self, findings=findings)
 
     @classmethod
     def together(cls, parts: Sequence[Verdict]) -> Verdict | None:
         """Combines verdicts of the same source.
 
         Returns:
-            The worst word, with all reasons and cures; None of none.
+            The worst word and the worst answer to each question, with all reasons and
+            cures; None of none.
         """
         if not parts:
             return None
@@ -180,6 +256,9 @@ class Verdict:
             reasons=tuple(reason for part in parts for reason in part.reasons),
             cures=tuple(cures),
             figures=figures,
+            findings=merge_findings(
+                finding for part in parts for finding in part.findings
+            ),
         )
 
     @classmethod
@@ -195,6 +274,8 @@ class Verdict:
             reasons=tuple(map(str, content["reasons"])),
             cures=tuple(map(str, content["cures"])),
             figures=dict(content["figures"]),
+            # Verdicts that were stored before December 2026 have none.
+            findings=tuple(map(VerdictFinding.from_json, content.get("findings", ()))),
         )
 
 
@@ -233,6 +314,7 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     else:
         word = "rough"
     expected = "expected to be " if source == "fit" else ""
+    scale = Scale(kept=_MIN_KEPT_GOOD, lost=_MIN_KEPT_USABLE - doubt)
     cures: tuple[str, ...] = ()
     if word != "good":
         cures = (
@@ -248,7 +330,41 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
         ),
         cures=cures,
         figures={"coefficients_kept": kept},
+        findings=(
+            VerdictFinding(
+                question="regressions",
+                answer=scale.answer(kept),
+                detail=f"coefficients are {expected}kept by {kept:.0%}",
+            ),
+        ),
     )
+
+
+def of_misplaced(
+    question: Question, share: float, detail: str = "", *, is_expected: bool = False
+) -> VerdictFinding:
+    """Returns a finding on a share of records in the wrong cell.
+
+    Args:
+        question: What it answers.
+        share: The share, from 0 to 1.
+        detail: What it is of, for the end of the sentence, such as " of 'f'".
+        is_expected: Whether noise makes it likely, and nobody has measured it.
+    """
+    if is_expected:
+        error = "expected total variation error:"
+    else:
+        error = "total variation error of"
+    return VerdictFinding(
+        question=question,
+        answer=MISPLACED_SCALE.answer(share),
+        detail=f"{error} {in_percent(share)}{detail}",
+    )
+
+
+def not_known(question: Question, reason: str) -> VerdictFinding:
+    """Returns that a question has no answer, and why."""
+    return VerdictFinding(question=question, answer="not known", detail=reason)
 
 
 def in_percent(share: float) -> str:

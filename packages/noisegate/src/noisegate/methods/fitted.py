@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from noisegate.methods.forecast import Forecast, verdict_of_fit
+from noisegate.answers.findings import questions_of_table
+from noisegate.methods.forecast import Forecast, unanswered, verdict_of_fit
 from noisegate.models.checkpoint import Fit, FitSummary
 
 if TYPE_CHECKING:
@@ -44,6 +46,10 @@ def fitted_synthesizer(
     summary = fit_summary(
         release, fitting, expected=expected, verdicts=verdicts, is_far=is_far
     )
+    if summary.verdict is not None:
+        questions = questions_of_table(release.schema)
+        verdict = summary.verdict.answering(questions, unanswered("fit"))
+        summary = replace(summary, verdict=verdict)
     synthesizer = Synthesizer(release=release, model=model, summary=summary)
     if release.schema.has_rules:
         return synthesizer.with_verdict_of_rules()

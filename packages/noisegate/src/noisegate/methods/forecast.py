@@ -22,6 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.design import COUNTS, PAIRS, SINGLES, Columns, Design
+from noisegate.answers.findings import (
+    QUESTIONS,
+    Answer,
+    Question,
+    VerdictFinding,
+    questions_of_table,
+)
 from noisegate.answers.rounds import Answered
 from noisegate.answers.verdict import (
     MISPLACED,
@@ -30,6 +37,8 @@ from noisegate.answers.verdict import (
     Verdict,
     Word,
     in_percent,
+    not_known,
+    of_misplaced,
     word_of_misplaced,
 )
 from noisegate.errors import OptionError
@@ -53,6 +62,20 @@ _MAX_COLUMNS_OF_SEARCH = 100
 _MIN_VISIBLE = 3.0
 # Names in a list of classes, before the others are counted.
 _MAX_NAMES = 5
+# Why a question has no answer. What a release shows is not known before the fit, and
+# what it does not show is known to an evaluation alone.
+_REASONS_OF_PLAN: Mapping[Question, str] = {
+    "values missing together": "needs the release",
+    "regressions": "needs the release",
+    "what models learn of the label": "needs the training records",
+    "means and tails": "needs the training records",
+}
+_REASONS_OF_FIT: Mapping[Question, str] = {
+    "values missing together": "the release does not tell",
+    "regressions": "the release does not tell",
+    "what models learn of the label": "needs the training records",
+    "means and tails": "needs the training records",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,7 +425,8 @@ def verdict_of_plan(
         return _verdict_without_records(needed, budget.epsilon)
     cures = _cures(_Search(method, schema.coordinates, budget, expected))
     verdict = _verdict_of_forecast(expected, budget.epsilon, "plan", cures)
-    return replace(verdict, figures={**verdict.figures, "records_for": needed})
+    verdict = replace(verdict, figures={**verdict.figures, "records_for": needed})
+    return verdict.answering(questions_of_table(schema), unanswered("plan"))
 
 
 def _verdict_without_records(needed: Mapping[Word, int], epsilon: float) -> Verdict:
@@ -420,6 +444,33 @@ def _verdict_without_records(needed: Mapping[Word, int], epsilon: float) -> Verd
     return Verdict(
         word=None, source="plan", reasons=(reason,), figures={"records_for": needed}
     )
+
+
+def unanswered(source: Source) -> Mapping[Question, VerdictFinding]:
+    """Returns what a plan or a fit says of questions that no figure of it answers.
+
+    Rules and relations hold in every synthetic record by construction, whatever the
+    noise. All else is not known.
+
+    Args:
+        source: "plan" or "fit".
+    """
+    if source == "plan":
+        reasons = _REASONS_OF_PLAN
+    else:
+        reasons = _REASONS_OF_FIT
+    findings = {
+        question: not_known(
+            question, reasons.get(question, "the method has no forecast")
+        )
+        for question in QUESTIONS
+    }
+    findings["relations and rules"] = VerdictFinding(
+        question="relations and rules",
+        answer="kept",
+        detail="those stated hold in every record",
+    )
+    return findings
 
 
 def verdict_of_fit(
@@ -494,6 +545,7 @@ def _verdict_of_counts(
             word="noise",
             source="fit",
             reasons=("the noise is larger than the number of records",),
+            findings=_on_columns("lost", "the noise is larger than all records"),
         )
     label = schema.label_column
     if label is None or len(counts) == 1:
@@ -520,6 +572,22 @@ def _verdict_of_counts(
         source="fit",
         reasons=(reason,),
         figures={"drowned_classes": drowned},
+        findings=(
+            VerdictFinding(
+                question="what models learn of the label",
+                answer="lost",
+                detail=f"noise hides {listing}",
+            ),
+        ),
+    )
+
+
+def _on_columns(answer: Answer, detail: str) -> tuple[VerdictFinding, ...]:
+    """Returns one answer on single columns and on pairs of them."""
+    questions: tuple[Question, ...] = ("single columns", "pairs of columns")
+    return tuple(
+        VerdictFinding(question=question, answer=answer, detail=detail)
+        for question in questions
     )
 
 
@@ -538,8 +606,14 @@ def _verdict_of_distance(distance: float, *, is_far: bool) -> Verdict:
         "explains"
     )
     cure = "the same fit with another seed or more steps, which costs no privacy"
+    detail = f"{distance:.1f} times as far from the release as noise explains"
     return Verdict(
-        word="rough", source="fit", reasons=(reason,), cures=(cure,), figures=figures
+        word="rough",
+        source="fit",
+        reasons=(reason,),
+        cures=(cure,),
+        figures=figures,
+        findings=_on_columns("weakened", detail),
     )
 
 
@@ -567,7 +641,31 @@ def _verdict_of_forecast(
                 expected.pairs if expected.paired else None
             ),
         },
+        findings=(_singles_finding(expected), _pairs_finding(expected)),
     )
+
+
+def _singles_finding(expected: Forecast) -> VerdictFinding:
+    """Returns what a forecast says of single columns."""
+    return of_misplaced("single columns", expected.singles, is_expected=True)
+
+
+def _pairs_finding(expected: Forecast) -> VerdictFinding:
+    """Returns what a forecast says of pairs of columns.
+
+    Where the only other column is the label, it is measured in each of its classes: the
+    error of the pair is that of the column.
+    """
+    question: Question = "pairs of columns"
+    if expected.columns <= 1:
+        return of_misplaced(question, expected.singles, is_expected=True)
+    if not expected.paired:
+        detail = "none is measured: columns are independent"
+        return VerdictFinding(question=question, answer="lost", detail=detail)
+    if expected.measured_pairs < expected.planned_pairs:
+        detail = f"{expected.measured_pairs:,} of {expected.planned_pairs:,} measured"
+        return VerdictFinding(question=question, answer="lost", detail=detail)
+    return of_misplaced(question, expected.pairs, is_expected=True)
 
 
 def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:

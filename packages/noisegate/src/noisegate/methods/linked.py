@@ -13,13 +13,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.answers.design import COUNTS
+from noisegate.answers.findings import questions_of_linked
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.rounds import Answered, Rounds
+from noisegate.answers.rounds import Rounds
 from noisegate.devices import check_device
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.abilities import ChosenByAuto
 from noisegate.methods.fitted import fit_summary
-from noisegate.methods.forecast import record_count
+from noisegate.methods.forecast import record_count, unanswered
 from noisegate.methods.linked_words import (
     LinkedForecast,
     link_noise,
@@ -155,7 +156,8 @@ class Linked(Method, ChosenByAuto):
         expected = self.forecast(schema, budget, records or 1)
         if records is None:
             return verdict_without_records(expected, budget.epsilon)
-        return verdict_with_records(expected, budget.epsilon)
+        verdict = verdict_with_records(expected, budget.epsilon)
+        return verdict.answering(questions_of_linked(schema), unanswered("plan"))
 
     def forecast(self, schema: Any, budget: Budget, records: float) -> LinkedForecast:
         """Forecasts all links from the noise of the plan.
@@ -240,7 +242,7 @@ class Linked(Method, ChosenByAuto):
             fitting: Its fit, which has ended.
         """
         first_design = fitting.links[0].design
-        unit_count = _noisy_unit_count(first_design.answers(release))
+        unit_count = self._noisy_unit_count(release, first_design)
         records = record_count(release, unit_count)
         links = tuple(
             link_noise(link.design, release, records, link.step_shares)
@@ -252,32 +254,36 @@ class Linked(Method, ChosenByAuto):
             links=links,
             source="fit",
         )
-        verdict = expected.verdict(release.certificate.epsilon)
+        schema: Any = release.stated_schema
+        verdict = expected.verdict(release.certificate.epsilon).answering(
+            questions_of_linked(schema), unanswered("fit")
+        )
         summary = fit_summary(release, fitting, verdicts=(verdict,))
         model = LinkedModel(release=release, links=fitting.model(), summary=summary)
         return model.with_verdict_of_rules()
+
+    def _noisy_unit_count(self, release: Release, first_design: LinkDesign) -> float:
+        """Returns about how many units a release has, by all that it states of them.
+
+        A unit is one record of the root table with all that belongs to it: its rows in
+        the other tables, at any depth. Links are in the order of the tables, so that
+        the parents of the first one are the root records. There the rows of a unit have
+        the weight 1 together, and the cells of each table sum to the number of units;
+        in later links, units without rows would be missing.
+
+        Args:
+            release: A release of this method.
+            first_design: The design of the first link.
+
+        Returns:
+            The number, at least the standard deviation of the noise on the count of one
+            class: noise may have made it small or negative.
+        """
+        stated = self.measurements_of_link(release, first_design.link)
+        min_count = first_design.answers(release).noise_std[COUNTS]
+        return max(stated.total.value, min_count)
 
 
 def _noise_std(plan: Plan) -> dict[str, float]:
     """Returns the standard deviation of the noise on each query, by its name."""
     return {release.query.name: release.noise_std_natural for release in plan.releases}
-
-
-def _noisy_unit_count(first_link: Answered) -> float:
-    """Returns about how many units a release has.
-
-    A unit is one record of the root table with all that belongs to it: its rows in the
-    other tables, at any depth. Links are in the order of the tables, so that the
-    parents of the first one are the root records. There the rows of a unit have the
-    weight 1 together, and the counts of all classes sum to the number of units; in
-    later links, units without rows would be missing.
-
-    Args:
-        first_link: The answers on the first link.
-
-    Returns:
-        The sum of the counts, at least the standard deviation of the noise on one of
-        them: noise may have made the sum small or negative.
-    """
-    total = float(first_link.values[COUNTS].sum())
-    return max(total, first_link.noise_std[COUNTS])

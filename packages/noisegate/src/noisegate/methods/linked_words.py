@@ -18,11 +18,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from noisegate.answers.findings import Question, VerdictFinding, merge_findings
 from noisegate.answers.verdict import (
     Source,
     Verdict,
     Word,
     in_percent,
+    of_misplaced,
     word_of_misplaced,
 )
 from noisegate.methods.forecast import ErrorCurve, forecast_of, rounded_up
@@ -134,6 +136,23 @@ class LinkNoise:
                 "is as large on few as on many"
             )
 
+    def findings(self) -> Iterator[VerdictFinding]:
+        """Yields what is expected of children of one parent."""
+        question: Question = "children of one parent"
+        if self.has_next_children:
+            detail = f" from one of {self.child} to the next"
+            yield of_misplaced(
+                question, self.next_child_error, detail, is_expected=True
+            )
+            if not self.is_ordered:
+                detail = f"{self.child} have no order, and keep none"
+                yield VerdictFinding(
+                    question=question, answer="weakened", detail=detail
+                )
+        if self.loses_first_child:
+            detail = f"noise hides when the first of {self.child} comes"
+            yield VerdictFinding(question=question, answer="lost", detail=detail)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedForecast:
@@ -193,6 +212,13 @@ class LinkedForecast:
             f"{in_percent(self.pairs)} per pair of columns in the worst table"
         )
         of_links = [reason for link in self.links for reason in link.reasons()]
+        of_pairs = [
+            # A single column is no farther off than a pair that it is in.
+            of_misplaced("single columns", self.pairs, " at most", is_expected=True),
+            of_misplaced("pairs of columns", self.pairs, is_expected=True),
+            of_misplaced("parents and children", self.pairs, is_expected=True),
+        ]
+        of_children = [finding for link in self.links for finding in link.findings()]
         return Verdict(
             word=self.word,
             source=self.source,
@@ -206,6 +232,7 @@ class LinkedForecast:
                 },
                 "noise": {link.child: link.noise for link in self.links},
             },
+            findings=merge_findings([*of_pairs, *of_children]),
         )
 
     def _cures(self) -> Iterator[str]:

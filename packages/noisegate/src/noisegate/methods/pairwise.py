@@ -547,7 +547,7 @@ class Pairwise(Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         """
         from noisegate.models.tables.associations import fit_verdicts
 
-        records = record_count(release, float(release.values[COUNTS].sum()))
+        records = record_count(release, self.measurements(release).total.value)
         return fitted_synthesizer(
             release,
             fitting,

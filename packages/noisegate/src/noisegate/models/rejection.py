@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.findings import Scale, VerdictFinding
 from noisegate.answers.verdict import Verdict, Word
 from noisegate.errors import OptionError
 from noisegate.schema import EncodedTable, Schema
@@ -363,4 +364,14 @@ def verdict_of_rules(
         reasons=(reason,),
         cures=(cure,),
         figures={"kept_share": kept_share},
+        findings=(
+            VerdictFinding(
+                question="relations and rules",
+                answer=Scale(kept=USUALLY_KEPT, lost=_HARDLY_KEPT).answer(kept_share),
+                detail=(
+                    f"{100 * kept_share:.2g}% of the model's records {of_table}keep "
+                    "them; the others are drawn again"
+                ),
+            ),
+        ),
     )

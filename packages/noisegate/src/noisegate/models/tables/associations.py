@@ -56,8 +56,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.answers.findings import Answer, VerdictFinding
 from noisegate.answers.measurements import Measurements
 from noisegate.answers.verdict import (
+    KEPT_SCALE,
     WORDS,
     Verdict,
     Word,
@@ -69,6 +71,8 @@ from noisegate.models.tables.mixture_fit import PairwiseFit, UnresolvedCell
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
+
+    from noisegate.answers.noisy_table import NoisyTable
 
 Floats = npt.NDArray[np.float64]
 
@@ -273,15 +277,81 @@ def measured_moments(released: Measurements, fit: PairwiseFit) -> MeasuredMoment
             (moments.by_rank, rank_scores),
             (moments.by_value, value_scores),
         ):
-            sums, variance = table.contract(
-                {names[0]: scores[first], names[1]: scores[second]}
-            )
             kind.append(
-                PairMoments(
+                _pair_moments(
+                    table,
+                    modelled_shares,
                     columns=(first, second),
-                    released=sums / n_records,
-                    modelled=scores[first].T @ modelled_shares @ scores[second],
-                    variance=variance / n_records**2,
+                    scores=(scores[first], scores[second]),
+                    n_records=n_records,
+                )
+            )
+    return moments
+
+
+def _pair_moments(
+    table: NoisyTable,
+    modelled_shares: Floats,
+    *,
+    columns: tuple[int, int],
+    scores: tuple[Floats, Floats],
+    n_records: float,
+) -> PairMoments:
+    """Computes the mean products of the scores of two columns.
+
+    Args:
+        table: The released counts of both columns.
+        modelled_shares: Shares of the same cells in the model.
+        columns: The columns.
+        scores: Scores of the cells of each, (cells, scores).
+        n_records: Number of records.
+    """
+    sums, variance = table.contract(dict(zip(table.domain.names, scores, strict=True)))
+    return PairMoments(
+        columns=columns,
+        released=sums / n_records,
+        modelled=scores[0].T @ modelled_shares @ scores[1],
+        variance=variance / n_records**2,
+    )
+
+
+def missing_moments(released: Measurements, fit: PairwiseFit) -> list[PairMoments]:
+    """Computes the moments of values being missing, of every pair that a table has.
+
+    A column has one score then: the indicator of a missing value, less its share in the
+    model and over its standard deviation, so that moments are correlations. Columns are
+    left out of which too few records, or nearly all, lack a value.
+
+    Args:
+        released: The released tables.
+        fit: A fit to them that has run.
+    """
+    scores: dict[int, Floats] = {}
+    for column, name in enumerate(fit.names):
+        if None not in released.domain.by_name[name]:
+            continue
+        cell = released.domain.position(name, None)
+        shares = fit.marginal((column,))
+        missing_share = float(shares[cell])
+        if _MIN_LEVEL_SHARE <= missing_share <= 1 - _MIN_LEVEL_SHARE:
+            indicator = np.zeros((len(shares), 1))
+            indicator[cell] = 1
+            variance = missing_share * (1 - missing_share)
+            scores[column] = (indicator - missing_share) / math.sqrt(variance)
+
+    column_of = {name: column for column, name in enumerate(fit.names)}
+    n_records = float(fit.tables.class_counts.sum())
+    moments = []
+    for names in released.pairs:
+        first, second = (column_of[name] for name in names)
+        if first in scores and second in scores:
+            moments.append(
+                _pair_moments(
+                    released.least_noisy(names),
+                    fit.marginal((first, second)),
+                    columns=(first, second),
+                    scores=(scores[first], scores[second]),
+                    n_records=n_records,
                 )
             )
     return moments
@@ -541,6 +611,7 @@ def fit_verdicts(fit: PairwiseFit) -> Iterator[Verdict]:
         if "associations_kept" in verdict.figures:
             yield from _verdict_on_regressions(fit, moments)
         yield from _verdict_on_close_columns(fit, moments.by_value)
+        yield from _verdict_on_missing(fit)
     for cell in fit.unresolved_cells():
         yield _verdict_on_cell(cell)
 
@@ -553,7 +624,18 @@ def _verdict_on_cell(cell: UnresolvedCell) -> Verdict:
         f"{cell.high:g}: nothing finer was measured"
     )
     cure = f"bounds of {name!r} that are nearer to its values"
-    return Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
+    finding = VerdictFinding(
+        question="means and tails",
+        answer="lost",
+        detail=f"one cell has {in_percent(cell.share)} of {name!r}",
+    )
+    return Verdict(
+        word="rough",
+        source="fit",
+        reasons=(reason,),
+        cures=(cure,),
+        findings=(finding,),
+    )
 
 
 def _verdict_on_regressions(
@@ -638,6 +720,39 @@ def _coefficients_kept(
     return coefficients_kept(released, modelled, variance, targets, n_records)
 
 
+def _verdict_on_missing(fit: PairwiseFit) -> Iterator[Verdict]:
+    """Yields whether values stay missing together, where they are in the release.
+
+    No word rests on it: words were chosen without. Pairs that are too noisy to show
+    even values that are always missing together are not known.
+
+    Args:
+        fit: The fit.
+    """
+    associations = measured_associations(missing_moments(fit.released, fit))
+    if not associations:
+        return
+    n_unknown = sum(association.chance >= 1 for association in associations)
+    answer: Answer
+    if n_unknown / len(associations) > _MAX_UNKNOWN_SHARE:
+        answer = "not known"
+        detail = f"{n_unknown:,} of {len(associations):,} pairs too noisy"
+    elif _is_total_clear(associations):
+        part_kept = _part_kept(associations)
+        answer = KEPT_SCALE.answer(part_kept)
+        detail = f"{part_kept:.0%} kept of what the release shows"
+    elif _may_hide_associations(associations):
+        answer = "not known"
+        detail = "noise hides whether they are"
+    else:
+        answer = "kept"
+        detail = "they are independent of each other in the release"
+    finding = VerdictFinding(
+        question="values missing together", answer=answer, detail=detail
+    )
+    yield Verdict(word=None, source="fit", reasons=(), findings=(finding,))
+
+
 def _verdict_on_close_columns(
     fit: PairwiseFit, moments: Sequence[PairMoments]
 ) -> Iterator[Verdict]:
@@ -670,6 +785,7 @@ def _verdict_on_close_columns(
         reasons=(reason,),
         cures=(cure,),
         figures={"too_close": close_pairs},
+        findings=(_on_pairs("weakened", f"too close: {_listed(close_pairs)}"),),
     )
 
 
@@ -722,6 +838,7 @@ def _verdict_on_associations(
         "pairs_measured": n_measured,
         "pairs_not_measured": n_missing,
     }
+    findings: list[VerdictFinding] = []
     reasons: list[str] = []
     word: Word | None = None
 
@@ -736,6 +853,8 @@ def _verdict_on_associations(
         part_kept = _part_kept(clear)
         word = word_of_kept(part_kept)
         figures["associations_kept"] = part_kept
+        detail = f"{part_kept:.0%} of clear associations kept"
+        findings.append(_on_pairs(KEPT_SCALE.answer(part_kept), detail))
         reasons.append(
             f"{part_kept:.0%} of the associations that stand out of the noise are kept"
         )
@@ -745,6 +864,8 @@ def _verdict_on_associations(
             "associations between columns cannot be distinguished from noise: "
             "rely on single columns only"
         )
+        detail = "associations cannot be distinguished from noise"
+        findings.append(_on_pairs("not known", detail))
 
     unknown = [
         _pair_name(fit, association)
@@ -754,6 +875,7 @@ def _verdict_on_associations(
     if unknown:
         word = _word_of_unknown(word, len(unknown) / len(associations))
         figures["pairs_not_known"] = len(unknown)
+        findings.append(_on_unknown_pairs(len(unknown), len(associations)))
         reasons.append(
             f"too noisy to show any association, so not known: {_listed(unknown)}"
         )
@@ -762,7 +884,9 @@ def _verdict_on_associations(
         for association in strong
     }
     figures["associations"] = parts_kept
-    reasons.extend(_reason_of_weakened(parts_kept))
+    for reason in _reason_of_weakened(parts_kept):
+        reasons.append(reason)
+        findings.append(_on_pairs("weakened", reason))
     if n_missing:
         word = _word_of_missing_pairs(word, was_screened=fit.design.screens_pairs)
         n_pairs = n_missing + n_measured
@@ -770,13 +894,33 @@ def _verdict_on_associations(
             f"{n_missing:,} of {n_pairs:,} pairs of columns were not measured: "
             "independent in this copy, but for what the others imply"
         )
+        # Pairs that a look at all has chosen are those that stand out.
+        answer: Answer = "weakened" if fit.design.screens_pairs else "lost"
+        detail = f"{n_missing:,} of {n_pairs:,} not measured"
+        findings.append(_on_pairs(answer, detail))
     return Verdict(
         # Single columns are right even if no association is.
         word="rough" if word == "noise" else word,
         source="fit",
         reasons=tuple(reasons),
         figures=figures,
+        findings=tuple(findings),
     )
+
+
+def _on_pairs(answer: Answer, detail: str) -> VerdictFinding:
+    """Returns a finding on pairs of columns."""
+    return VerdictFinding(question="pairs of columns", answer=answer, detail=detail)
+
+
+def _on_unknown_pairs(n_unknown: int, n_pairs: int) -> VerdictFinding:
+    """Returns a finding on pairs of which some are too noisy to be known.
+
+    Their share decides as it does for the word.
+    """
+    is_many = n_unknown / n_pairs > _MAX_UNKNOWN_SHARE
+    answer: Answer = "not known" if is_many else "weakened"
+    return _on_pairs(answer, f"{n_unknown:,} of {n_pairs:,} too noisy to be known")
 
 
 def _is_total_clear(associations: Sequence[Association]) -> bool:
