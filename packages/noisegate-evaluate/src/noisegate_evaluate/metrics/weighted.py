@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.answers.verdict import RANKS, Verdict, Word
+from noisegate.answers.findings import VerdictFinding
+from noisegate.answers.verdict import RANKS, RANKS_SCALE, Verdict, Word, in_percent
 from noisegate.schema import CodedColumn, NumericColumn, Schema
 from noisegate.schema.layout import bounds_of
 from noisegate_evaluate.metrics.result import MetricResult, metric
@@ -114,21 +115,29 @@ class WeightedFigures(MetricResult):
         """Returns what the figure that is farthest off says."""
         largest = self.figures[0]
         error = largest.beyond_chance
+        finding = VerdictFinding(
+            question="means and tails",
+            answer=RANKS_SCALE.answer(error),
+            detail=f"weighted by {self.weights}, off by {in_percent(error)} at most",
+        )
         word: Word = next(
             (word for word, most in RANKS.items() if error <= most), "rough"
         )
-        if word == "good":
-            return Verdict(word=word, source="evaluate", reasons=())
+        reasons: tuple[str, ...] = ()
+        cures: tuple[str, ...] = ()
+        if word != "good":
+            values = f"{largest.synthetic:.3g} in the synthetic records and {largest.real:.3g}"
+            reasons = (
+                f"weighted by {self.weights}, {largest.name} is {values} in the real ones",
+            )
+            cures = ("more records or a larger epsilon, for weighted shares and means",)
         return Verdict(
             word=word,
             source="evaluate",
-            reasons=(
-                f"weighted by {self.weights}, {largest.name} is "
-                f"{_in_words(largest.synthetic)} in the synthetic records and "
-                f"{_in_words(largest.real)} in the real ones",
-            ),
-            cures=("more records or a larger epsilon, for weighted shares and means",),
+            reasons=reasons,
+            cures=cures,
             figures={"weighted_error": error},
+            findings=(finding,),
         )
 
 
@@ -238,8 +247,3 @@ def _shares_of(
             )
         )
     return figures
-
-
-def _in_words(value: float) -> str:
-    """Returns a share or mean as text."""
-    return f"{value:.3g}"

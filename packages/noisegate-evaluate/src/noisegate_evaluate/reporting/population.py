@@ -69,8 +69,8 @@ def _questions(schema: Schema) -> Iterator[Question]:
 
 def _row(question: Question, answer: Estimate) -> tuple[str, str, str]:
     """Returns the row of an answer to a question."""
-    if answer.refused is not None:
-        return answer.name, "–", answer.refused
+    if answer.value is None or answer.low is None or answer.high is None:
+        return answer.name, "–", answer.refused or ""
     in_words = number if isinstance(question, WeightedMean) else percent
     interval = f"{in_words(answer.low)} to {in_words(answer.high)}"
     return answer.name, in_words(answer.value), interval

@@ -63,6 +63,7 @@ def test_copies_that_lose_the_tie_to_the_weights_are_found():
     verdict = result.verdict()
     assert verdict.word == "rough"
     assert "weighted by weight, " in verdict.reasons[0]
+    assert [finding.answer for finding in verdict.findings] == ["lost"]
 
 
 def test_records_without_a_value_do_not_count():
