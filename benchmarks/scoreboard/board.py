@@ -120,9 +120,10 @@ class Row:
     @property
     def chance(self) -> float:
         """The probability that it would be marked worse if nothing had changed."""
-        if self.error is None or self.difference is None:
+        if self.before is None or not self.error:
             return 0.0
-        return float(stats.t.sf(_STANDARD_ERRORS, self.degrees))
+        smallest = smallest_marked(self.figure, self.before.mean, self.error)
+        return float(stats.t.sf(smallest / self.error, self.degrees))
 
 
 def commits_of(lines: Sequence[Line]) -> list[str]:
@@ -210,15 +211,24 @@ def _row(
     )
 
 
+def smallest_marked(figure: str, before: float, error: float) -> float:
+    """Returns the difference beyond which a figure is marked.
+
+    Args:
+        figure: One of `FIGURES`.
+        before: The earlier mean.
+        error: The standard error of the difference.
+    """
+    min_change = FIGURES[figure].min_change * abs(before)
+    return max(_STANDARD_ERRORS * error, min_change, _ROUNDING)
+
+
 def _mark(figure: str, before: float, difference: float, error: float) -> str:
     """Returns "worse", "better", or "" where chance explains the difference."""
-    definition = FIGURES[figure]
-    smallest = max(
-        _STANDARD_ERRORS * error, definition.min_change * abs(before), _ROUNDING
-    )
+    smallest = smallest_marked(figure, before, error)
     if abs(difference) <= smallest:
         return ""
-    is_better = (difference > 0) == definition.higher_is_better
+    is_better = (difference > 0) == FIGURES[figure].higher_is_better
     return "better" if is_better else "worse"
 
 

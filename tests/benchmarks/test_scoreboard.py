@@ -72,21 +72,26 @@ def test_a_figure_that_is_gone_is_told(board):
     }
 
 
-def test_costs_count_from_a_twentieth_on_and_on_one_machine_alone(board):
-    def marked(seconds, machine="a machine"):
+def test_costs_count_on_one_machine_alone_and_where_other_work_does_not_explain_them(
+    board,
+):
+    def marked(figure, cost, machine="a machine"):
         lines = [
-            line("old", seed, cpu_seconds=10 + noise)
-            for seed, noise in enumerate(NOISE)
-        ]
-        lines += [
-            line("new", seed, cpu_seconds=seconds + noise, machine=machine)
+            line(commit, seed, machine=place, **{figure: mean + noise})
+            for commit, mean, place in (
+                ("old", 10.0, "a machine"),
+                ("new", cost, machine),
+            )
             for seed, noise in enumerate(NOISE)
         ]
         (row,) = board.compare(lines, "old", "new")
         return row.mark
 
-    assert [marked(10.4), marked(10.6), marked(9.0)] == ["", "worse", "better"]
-    assert marked(20.0, "another machine") == ""
+    costs = (10.4, 10.6, 9.0)
+    assert [marked("peak_megabytes", cost) for cost in costs] == ["", "worse", "better"]
+    costs = (4.0, 21.0, 23.0)
+    assert [marked("cpu_seconds", cost) for cost in costs] == ["", "", "worse"]
+    assert marked("cpu_seconds", 40.0, "another machine") == ""
 
 
 def test_the_board_tells_counts_and_what_is_worse(board, tmp_path, capsys):
