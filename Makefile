@@ -34,7 +34,7 @@ define check
 	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
 endef
 
-.PHONY: help demo test checks test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult papers gpu-queue clean environment
+.PHONY: help demo test checks test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult scoreboard papers gpu-queue clean environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ format: .venv/.installed ## let ruff repair what it can
 bench-adult: .venv/.installed ## the Adult benchmark; DATA= is the folder with train.csv and test.csv
 	@test -n "$(DATA)" || { echo 'Name the folder that holds train.csv and test.csv: make bench-adult DATA=DIR' >&2; exit 2; }
 	@env -u OMP_NUM_THREADS $(BIN)/python benchmarks/adult/run.py --data "$(DATA)"
+
+scoreboard: .venv/.installed ## what a change of queries, models or methods costs or gains; DATA= is the folder of data sets, BOARD= more options
+	@$(BIN)/python benchmarks/scoreboard/run.py $(if $(DATA),--data "$(DATA)") $(BOARD)
 
 papers: .venv/.installed ## the papers' tables and figures; DATA= is the folder of data sets, HOURS= the budget, PAPERS= more options
 	@env -u OMP_NUM_THREADS $(BIN)/python benchmarks/papers/run.py $(if $(DATA),--data "$(DATA)") $(if $(HOURS),--hours $(HOURS)) $(PAPERS)

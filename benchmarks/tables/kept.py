@@ -64,7 +64,7 @@ def main() -> None:
                 else:
                     model = replace(model, copula=joined)
                 found.append(
-                    _kept(
+                    kept_figures(
                         replace(made, model=model).sample(len(real), seed=0),
                         real,
                         schema,
@@ -78,18 +78,18 @@ def main() -> None:
         )
 
 
-def _kept(copy: pa.Table, real: pa.Table, schema: Schema) -> list[float]:
-    """Returns kept and error of associations, then of Pearson's correlations."""
+def kept_figures(copy: pa.Table, real: pa.Table, schema: Schema) -> list[float]:
+    """Returns kept and error of associations, then of Pearson's correlations; kept is nan where none is above .3."""
     ranks = [
         associations(one, schema.columns, schema, signed=True) for one in (copy, real)
     ]
     return [
-        *_figures(*ranks),
-        *_figures(_pearson(copy, schema), _pearson(real, schema)),
+        *_kept_and_error(*ranks),
+        *_kept_and_error(_pearson(copy, schema), _pearson(real, schema)),
     ]
 
 
-def _figures(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+def _kept_and_error(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
     upper = np.triu(np.isfinite(theirs), 1)
     made, truth = np.nan_to_num(ours[upper]), theirs[upper]
     strong = np.abs(truth) >= 0.3

@@ -34,6 +34,7 @@ PAGES = {
     "images.grid": lambda module: module.page(),
     "images.peers_page": lambda module: module.page(),
     "linked.page": lambda module: module.written(),
+    "scoreboard.board": lambda module: module.page(),
 }
 
 
