@@ -37,7 +37,7 @@ from noisegate.answers.noisy_table import NoisyNumber
 from noisegate.answers.reading import measurements_of, terms_of
 from noisegate.errors import OptionError
 from noisegate.privacy.release import Release
-from noisegate.queries.moments import Moments, Ranges, ScaledColumn, moments_of
+from noisegate.queries.moments import Moments, Ranges, ScaledNumber, moments_of
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.layout import (
     bounds_of,
@@ -342,7 +342,7 @@ class Evidence:
             self.names.index(self.column_of_term(name)): name for name in columns
         }
         feature_map = moments_of(self.layout, sorted(name_of_index), ranges)
-        numeric: list[ScaledColumn] = []
+        numeric: list[ScaledNumber] = []
         logarithms: dict[str, Term] = {}
         for scaled in feature_map.numeric:
             name = name_of_index[scaled.index]
@@ -426,7 +426,7 @@ class Evidence:
         return tuple(notes)
 
     @property
-    def _released_numbers(self) -> tuple[ScaledColumn, ...]:
+    def _released_numbers(self) -> tuple[ScaledNumber, ...]:
         """The numbers of released second moments, with their ranges."""
         released = self.measurements.moments
         return () if released is None else released.feature_map.numeric
@@ -657,7 +657,7 @@ class _TermScores:
 
 
 def _number_scores(
-    fine: FineCells, scaled: ScaledColumn, *, n_cells: int
+    fine: FineCells, scaled: ScaledNumber, *, n_cells: int
 ) -> CellScores:
     """Computes what a scaled number is in each cell, with values even in fine cells.
 

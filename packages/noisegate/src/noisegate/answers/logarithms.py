@@ -16,7 +16,7 @@ import numpy as np
 
 from noisegate.answers.domain import Floats
 from noisegate.errors import OptionError
-from noisegate.queries.moments import ScaledColumn
+from noisegate.queries.moments import ScaledNumber
 from noisegate.schema import NumericColumn
 from noisegate.schema.layout import bound_positions, bounds_of
 
@@ -67,7 +67,7 @@ def is_logarithm(name: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogarithmicColumn(ScaledColumn):
+class LogarithmicColumn(ScaledNumber):
     """A numeric column whose logarithm is scaled to [−1, 1]; low and high are of that.
 
     Attributes:
@@ -96,7 +96,7 @@ class LogarithmicColumn(ScaledColumn):
 
 
 def logarithmic_column(
-    term: LogarithmicTerm, column: NumericColumn, scaled: ScaledColumn
+    term: LogarithmicTerm, column: NumericColumn, scaled: ScaledNumber
 ) -> LogarithmicColumn:
     """Returns the scaled logarithm of a column.
 

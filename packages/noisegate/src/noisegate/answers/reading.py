@@ -19,7 +19,7 @@ from noisegate.errors import OptionError, UserError
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.queries.moments import Moments, ScaledColumn
+from noisegate.queries.moments import Moments, ScaledNumber
 from noisegate.registry import METHODS
 from noisegate.schema import Layout
 from noisegate.schema.layout import bound_positions, bounds_of
@@ -144,7 +144,7 @@ def terms_of(layout: Layout, feature_map: Moments) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _number_term(layout: Layout, scaled: ScaledColumn) -> Term:
+def _number_term(layout: Layout, scaled: ScaledNumber) -> Term:
     """Returns the term of a number, with its range in the unit of the column."""
     column = layout.numeric[scaled.index]
     start, stop = bound_positions(column)

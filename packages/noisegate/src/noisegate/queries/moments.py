@@ -14,6 +14,7 @@ most 1 + T + p + Σ_(i<j) tᵢ tⱼ, since no term is larger than 1.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,13 +40,13 @@ _PRESENCE = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledColumn:
-    """A numeric column with the range that is scaled to [−1, 1].
+class ScaledNumber(ABC):
+    """A number of a record that is scaled to [−1, 1].
 
     Attributes:
-        index: Which of the layout's numeric columns it is.
-        low: Position that becomes −1.
-        high: Position that becomes 1.
+        index: Which of the layout's numeric columns it is of.
+        low: What becomes −1.
+        high: What becomes 1.
         start: Position of the lower bound. Positions below it are those of atoms, which
             count as missing.
         stop: Position of the upper bound, likewise.
@@ -62,9 +63,32 @@ class ScaledColumn:
     tail: float = 0.0
 
     @property
+    @abstractmethod
+    def is_clipped(self) -> bool:
+        """Whether numbers within the bounds are clipped."""
+
+    @abstractmethod
+    def unclipped(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Scales positions, of any shape; those beyond the range leave [−1, 1]."""
+
+    @property
     def term_count(self) -> int:
         """Number of terms: the number and, where it may be missing, its presence."""
         return 1 + self.nullable
+
+    def is_present(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Finds the values within the bounds, which are not missing, (rows,)."""
+        return (positions >= self.start) & (positions <= self.stop)
+
+    def scale(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Scales positions to [−1, 1], with 0 where a value is missing, (rows,)."""
+        scaled = np.clip(self.unclipped(positions), -1.0, 1.0)
+        return np.where(self.is_present(positions), scaled, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledColumn(ScaledNumber):
+    """A numeric column with the range of positions that is scaled to [−1, 1]."""
 
     @property
     def is_clipped(self) -> bool:
@@ -75,15 +99,6 @@ class ScaledColumn:
         """Scales positions, of any shape; those beyond the range leave [−1, 1]."""
         middle = (self.low + self.high) / 2
         return (positions - middle) * (2 / (self.high - self.low))
-
-    def is_present(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Finds the values within the bounds, which are not missing, (rows,)."""
-        return (positions >= self.start) & (positions <= self.stop)
-
-    def scale(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Scales positions to [−1, 1], with 0 where a value is missing, (rows,)."""
-        scaled = np.clip(self.unclipped(positions), -1.0, 1.0)
-        return np.where(self.is_present(positions), scaled, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,7 +123,7 @@ class Moments:
         >>> check_feature_map(moments, layout)
     """
 
-    numeric: tuple[ScaledColumn, ...]
+    numeric: tuple[ScaledNumber, ...]
     coded: tuple[tuple[int, int], ...]
     norm: ClassVar[float] = 1.0
     nonnegative: ClassVar[bool] = False
