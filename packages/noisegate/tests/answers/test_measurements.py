@@ -296,7 +296,7 @@ def test_several_quantiles_do_not_cross_and_are_those_of_single_questions(epsilo
 
 
 @pytest.mark.parametrize(
-    "question", ["quantile(age)", "quantile(age, 0.1, x)", "quantile(age, 0.5) by sex"]
+    "question", ["quantile(age)", "quantile(age, 0.1, x)", "quantile(age) by sex"]
 )
 def test_quantiles_without_probabilities_are_not_understood(question):
     with pytest.raises(OptionError, match="is not understood"):

@@ -127,7 +127,7 @@ def test_the_records_say_how_many_there_are(model, options):
 
 
 def test_without_a_number_of_records_there_is_no_sample(model):
-    with pytest.raises(OptionError, match="n is missing"):
+    with pytest.raises(OptionError, match="n=None: say how many"):
         model.sample()
 
 

@@ -250,7 +250,7 @@ _NOTHING: dict[str, Any] = {
         "unfitted_cells": (0, 0),
         "unfitted_error": 0.0,
     },
-    **{"rules": None, "refusal": ""},
+    **{"rules": None, "refusal": "", "weights": None},
 }
 """What the template shows of a release that has none of it."""
 
@@ -358,6 +358,7 @@ def public_page(
         ],
         rules=rules,
         population=population,
+        weights=schema.weights,
         picture=None if png is None else base64.b64encode(png).decode("ascii"),
         is_dated=is_dated,
         **heading,

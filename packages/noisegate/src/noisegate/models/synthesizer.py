@@ -291,9 +291,7 @@ class Synthesizer(Shown):
         batches: Iterator[pa.Table]
         if given is None:
             if n is None:
-                raise OptionError(
-                    "n is missing: say how many records, as sample(1000)."
-                )
+                raise OptionError("n=None: say how many records, as in sample(1000).")
             batches = self.batches(
                 n, seed=seed, where=where, even=even, independent=independent
             )

@@ -156,6 +156,8 @@ class _Ranks(NamedTuple):
             is_grouped: Whether a cell holds several values, (cells,).
 
         Examples:
+            >>> import numpy as np
+            >>> from noisegate.answers.questions.rank_correlation import _Ranks
             >>> ranks = _Ranks.of(np.array([0.5, 0.5]), np.array([False, False]))
             >>> ranks.centred, ranks.variance, ranks.part_between
             (array([-0.25,  0.25]), 0.0625, 1.0)

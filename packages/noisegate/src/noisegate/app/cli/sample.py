@@ -30,7 +30,6 @@ from noisegate.app.cli.sample_files import (
     write_records,
 )
 from noisegate.errors import OptionError
-from noisegate.schema.constraints import NOT_MISSING
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -454,6 +453,8 @@ def read_conditions(texts: list[str] | None) -> Conditions:
         >>> read_conditions(["job is not missing", "wage is missing"])
         {'job': 'is not missing', 'wage': None}
     """
+    from noisegate.schema.constraints import NOT_MISSING
+
     # By column, since an interval may be given in two conditions.
     values_by_sign: dict[str, dict[str, str]] = {}
     conditions: Conditions = {}
