@@ -35,6 +35,7 @@ SEAMS = {
     "design": "noisegate.answers.design",
     "rounds": "noisegate.answers.rounds",
     "question_tables": "noisegate.answers.questions.tables",
+    "weighted_answers": "noisegate.answers.questions.weighted",
     "moments": "noisegate.queries.moments",
     "network_design": "noisegate_papers.training.graphical",
     "run_folder": "noisegate.app.runs.folder",
