@@ -1,0 +1,173 @@
+"""Coverage of the questions that were added in December 2026: effects, ranks, logarithms, groups, weights.
+
+    python benchmarks/inference/added.py --out FILE [--releases 40] [--records 3000 10000] [--epsilons 1 3]
+    python benchmarks/inference/added.py --out FILE --summary
+
+Patients have an age and a stage, which decide who is treated; what the treatment does is
+known of each of them, and grows with age in the populations "grows". One line of JSON a
+release; a release that has a line is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import noisegate
+from noisegate.methods.pairwise import Pairwise
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+
+COLUMNS = (
+    Integer(name="age", lower=0, upper=99),
+    Categorical(name="stage", levels=("I", "II", "III")),
+    Boolean(name="treated"),
+    Continuous(name="score", lower=0, upper=200),
+    Boolean(name="ill"),
+    Continuous(name="cost", lower=1, upper=1e6),
+    Integer(name="weight", lower=0, upper=400),
+)
+# How much an effect grows with a year of age, and the label of the schema.
+POPULATIONS: Mapping[str, tuple[float, str | None]] = {
+    "grows, label treated": (0.1, "treated"),
+    "same, label treated": (0.0, "treated"),
+    "same, label ill": (0.0, "ill"),
+    "same, no label": (0.0, None),
+}
+QUESTIONS = (
+    "effect(score, treated | age + stage)",
+    "effect(ill, treated | age + stage)",
+    "rankcorr(cost, age)",
+    "mean(log(cost))",
+    "corr(log(cost), age)",
+    "median(cost) by stage",
+    "weighted mean(score)",
+    "weighted share(ill = true)",
+)
+_TRUTH_RECORDS = 1_000_000
+
+
+def patients(count: int, seed: int, growth: float) -> tuple[pd.DataFrame, np.ndarray]:
+    """Draws patients; returns them, and what the treatment adds to each score."""
+    random = np.random.default_rng(seed)
+    age = (50 + 15 * random.standard_normal(count)).clip(0, 99).round()
+    stage = random.choice(3, count, p=[0.5, 0.3, 0.2])
+    logit = 0.03 * (age - 50) + 0.4 * stage - 0.3
+    treated = random.random(count) < 1 / (1 + np.exp(-logit))
+    effect = 5 + growth * (age - 50)
+    score = 100 - 0.4 * (age - 50) - 6 * stage + effect * treated
+    cost = np.exp(7 + 0.03 * (age - 50) + 0.5 * stage + random.standard_normal(count))
+    frame = pd.DataFrame(
+        {
+            "age": age.astype(int),
+            "stage": np.array(["I", "II", "III"])[stage],
+            "treated": treated,
+            "score": (score + 8 * random.standard_normal(count)).clip(0, 200),
+            "ill": random.random(count) < 0.3 + 0.1 * stage - 0.12 * treated,
+            "cost": cost.clip(1, 1e6),
+            "weight": np.array([20, 60, 200])[stage] + random.integers(20, size=count),
+        }
+    )
+    return frame, effect
+
+
+def true_answers(growth: float) -> dict[str, list[float]]:
+    """Returns the answers of a population, by question."""
+    frame, effect = patients(_TRUTH_RECORDS, 1, growth)
+    log_cost = np.log(frame["cost"])
+    medians = frame.groupby("stage")["cost"].median()
+    values: list[Any] = [
+        [effect.mean()],
+        [-0.12],
+        [frame["cost"].corr(frame["age"], method="spearman")],
+        [log_cost.mean()],
+        [log_cost.corr(frame["age"])],
+        medians.tolist(),
+        [np.average(frame["score"], weights=frame["weight"])],
+        [np.average(frame["ill"], weights=frame["weight"])],
+    ]
+    return dict(zip(QUESTIONS, values, strict=True))
+
+
+def release(name: str, records: int, epsilon: float, seed: int) -> dict[str, Any]:
+    """Fits one release and asks it everything; returns the ends of the intervals."""
+    growth, label = POPULATIONS[name]
+    frame, _ = patients(records, 100 + seed, growth)
+    schema = Schema(COLUMNS, label=label, weights="weight")
+    method = Pairwise(fit_options={"steps": 60})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no ledger books simulated records
+        model = noisegate.synthesize(
+            frame, schema=schema, epsilon=epsilon, method=method
+        )
+    intervals = {
+        question: [[answer.low, answer.high] for answer in model.infer(question)]
+        for question in QUESTIONS
+    }
+    key = {"population": name, "records": records, "epsilon": epsilon, "seed": seed}
+    return {**key, "intervals": intervals}
+
+
+def summary(lines: list[dict[str, Any]]) -> None:
+    """Prints of each question how many intervals hold the truth, and how many answers were refused."""
+    truths = {name: true_answers(growth) for name, (growth, _) in POPULATIONS.items()}
+    held: dict[str, list[bool]] = defaultdict(list)
+    refused: dict[str, int] = defaultdict(int)
+    for line in lines:
+        for question, intervals in line["intervals"].items():
+            truth = truths[line["population"]][question]
+            for (low, high), value in zip(intervals, truth, strict=True):
+                if low is None:
+                    refused[question] += 1
+                else:
+                    held[question].append(low <= value <= high)
+    print("| question | answers | refused | covers |\n| --- | ---: | ---: | ---: |")
+    for question, all_held in held.items():
+        share = f"{np.mean(all_held):.3f}"
+        print(
+            f"| `{question}` | {len(all_held)} | {refused[question]} | {share} |".replace(
+                " | age", " \\| age"
+            )
+        )
+
+
+def main() -> None:
+    """Makes the releases that have no line yet, or summarises all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--releases", type=int, default=40)
+    parser.add_argument("--records", type=int, nargs="+", default=[3_000, 10_000])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
+    parser.add_argument("--summary", action="store_true")
+    options = parser.parse_args()
+    lines = []
+    if options.out.exists():
+        lines = [json.loads(line) for line in options.out.read_text().splitlines()]
+    if options.summary:
+        summary(lines)
+        return
+    names = ("population", "records", "epsilon", "seed")
+    done = {tuple(line[name] for name in names) for line in lines}
+    # Seed by seed, so that a run that is stopped has all kinds.
+    seeds = range(options.releases)
+    for seed, name, records, epsilon in product(
+        seeds, POPULATIONS, options.records, options.epsilons
+    ):
+        if (name, records, epsilon, seed) in done:
+            continue
+        with options.out.open("a") as file:
+            file.write(json.dumps(release(name, records, epsilon, seed)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
