@@ -24,6 +24,7 @@ SEAMS = {
     "unit_counter": "noisegate.sources.units",
     # The gate.
     "discovery": "noisegate.gate.discovery.schema_gate",
+    "findings": "noisegate.gate.discovery.findings",
     "gate": "noisegate.gate.gate",
     "gradients": "noisegate.gate.per_example.gradients",
     "marginals": "noisegate.gate.sessions.marginals",
