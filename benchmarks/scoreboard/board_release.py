@@ -93,13 +93,13 @@ def interval_widths(model: noisegate.Synthesizer) -> dict[str, float]:
             answers = model.infer(question)
         except UserError:
             continue
-        found = [
+        answer_widths = [
             answer.high - answer.low
             for answer in answers
             if answer.low is not None and answer.high is not None
         ]
-        if found:
-            widths[name] = sum(found) / len(found)
+        if answer_widths:
+            widths[name] = sum(answer_widths) / len(answer_widths)
     return widths
 
 

@@ -121,11 +121,12 @@ class EvaluationReport(Shown):
     @property
     def verdict(self) -> Verdict | None:
         """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
-        found = Verdict.together([part for part in self._judged() if part])
-        if found is not None:
-            measured = [finding.question for finding in found.findings]
-            found = found.answering([*self.questions, *measured], unmeasured_findings())
-        return lowered(found, self.fitted)
+        verdict = Verdict.together([part for part in self._judged() if part])
+        if verdict is None:
+            return lowered(None, self.fitted)
+        measured = [finding.question for finding in verdict.findings]
+        questions = [*self.questions, *measured]
+        return lowered(verdict.answering(questions, unmeasured_findings()), self.fitted)
 
     def _sheets(self) -> Iterator[Sheet]:
         yield from self._distances()

@@ -16,7 +16,6 @@ from noisegate.answers.verdict import (
     KEPT_SCALE,
     MISPLACED,
     MISPLACED_SCALE,
-    RANKS,
     RANKS_SCALE,
     WORDS,
     Verdict,
@@ -27,6 +26,7 @@ from noisegate.answers.verdict import (
     of_misplaced,
     word_of_kept,
     word_of_misplaced,
+    word_of_rank_error,
 )
 from noisegate_evaluate.metrics.analyses import (
     STRONG,
@@ -40,7 +40,7 @@ from noisegate_evaluate.metrics.marginals import (
     OrderDistance,
     RulesKept,
 )
-from noisegate_evaluate.metrics.means import Means
+from noisegate_evaluate.metrics.means import RANKS_PER_DEVIATION, Means
 from noisegate_evaluate.metrics.missing import MissingTogether
 from noisegate_evaluate.metrics.result import MetricResult
 
@@ -49,9 +49,6 @@ _ALLOWANCE = 0.02
 # Real records whose own models do hardly better than guessing say nothing about synthetic ones.
 _LEAST_SKILL = 0.05
 _STRETCHED = 0.25  # a tail that is off by more than this part misleads
-# Where values are normal, a mean that is off by a standard deviation has so many more records on one side, for small
-# differences: the density at the mean.
-_SHARE_PER_DEVIATION = 0.4
 _MARGINAL_CURE = (
     "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
 )
@@ -145,11 +142,8 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
             cure = f"bounds of {quantiles.reaching!r} that are nearer to its values, or a larger epsilon"
             yield _said("usable", reason, cure, tail_error=quantiles.stretched)
         beyond = max(quantiles.largest - quantiles.chance, 0.0)
-        if (
-            word := next(
-                (word for word, most in RANKS.items() if beyond <= most), "rough"
-            )
-        ) != "good":
+        word = word_of_rank_error(beyond)
+        if word != "good":
             reason = f"{quantiles.largest:.0%} of real records lie between the {quantiles.at:.0%} quantiles of "
             reason += f"{quantiles.column!r}, real and synthetic"
             cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
@@ -160,7 +154,7 @@ def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[VerdictF
     """Yields findings on means, on quantiles by their ranks, and on tails by their values."""
     means, quantiles = metrics.get("means"), metrics.get("quantiles")
     if isinstance(means, Means):
-        answer = RANKS_SCALE.answer(_SHARE_PER_DEVIATION * means.largest)
+        answer = RANKS_SCALE.answer(RANKS_PER_DEVIATION * means.largest)
         off = f"off by {means.largest:.2f} standard deviations"
         if answer == "kept":
             detail = f"means {off} at most"

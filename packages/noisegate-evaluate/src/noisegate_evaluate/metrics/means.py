@@ -13,6 +13,10 @@ from noisegate.schema import Schema
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import read_numbers
 
+RANKS_PER_DEVIATION = 1 / math.sqrt(2 * math.pi)
+"""How far a mean that is off by a standard deviation is off in ranks, where values are
+normal and differences small: the density at the mean."""
+
 
 @metric("means", "tables")
 @dataclass(frozen=True, kw_only=True)

@@ -12,17 +12,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.answers.findings import VerdictFinding
-from noisegate.answers.verdict import RANKS, RANKS_SCALE, Verdict, Word, in_percent
+from noisegate.answers.verdict import (
+    RANKS_SCALE,
+    Verdict,
+    in_percent,
+    word_of_rank_error,
+)
 from noisegate.schema import CodedColumn, NumericColumn, Schema
 from noisegate.schema.layout import bounds_of
+from noisegate_evaluate.metrics.means import RANKS_PER_DEVIATION
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import read_levels, read_numbers
 
 Floats = npt.NDArray[np.float64]
 
-# A mean that is off by d standard deviations of a normal distribution is off by about
-# d·φ(0) in ranks, so that means and shares have one measure.
-_RANK_PER_DEVIATION = 1 / math.sqrt(2 * math.pi)
 _STANDARD_ERRORS = 2.0  # what chance alone may do
 
 
@@ -120,9 +123,7 @@ class WeightedFigures(MetricResult):
             answer=RANKS_SCALE.answer(error),
             detail=f"weighted by {self.weights}, off by {in_percent(error)} at most",
         )
-        word: Word = next(
-            (word for word, most in RANKS.items() if error <= most), "rough"
-        )
+        word = word_of_rank_error(error)
         reasons: tuple[str, ...] = ()
         cures: tuple[str, ...] = ()
         if word != "good":
@@ -186,7 +187,8 @@ def _mean_of(
 ) -> list[WeightedFigure]:
     """Compares the weighted means of a number; nothing where a table has none."""
     lower, upper = bounds_of(column)
-    means, errors = [], []
+    means: list[float] = []
+    errors: list[float] = []
     deviation = 0.0
     for table in (real, synthetic):
         unit = read_numbers(table.table, column, table.schema).unit
@@ -204,7 +206,8 @@ def _mean_of(
         errors.append(table.standard_error(is_present, deviation))
     if deviation == 0:
         return []
-    to_ranks = _RANK_PER_DEVIATION / deviation
+    # So means and shares have one measure.
+    to_ranks = RANKS_PER_DEVIATION / deviation
     return [
         WeightedFigure(
             name=f"mean of {column.name}",

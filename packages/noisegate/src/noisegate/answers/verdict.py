@@ -225,8 +225,8 @@ class Verdict:
             questions: The questions that apply to the records.
             otherwise: Findings on questions that this verdict has none on.
         """
-        own = {finding.question: finding for finding in self.findings}
-        answers = {**otherwise, **own}
+        stated = {finding.question: finding for finding in self.findings}
+        answers = {**otherwise, **stated}
         findings = tuple(
             answers.get(question) or not_known(question, "nothing tells it")
             for question in QUESTIONS
@@ -296,6 +296,15 @@ def word_of_kept(kept: float) -> Word:
         kept: The part, of what they learn from real records; `nan` is noise.
     """
     return next((word for word, least in KEPT.items() if kept >= least), "noise")
+
+
+def word_of_rank_error(error: float) -> Word:
+    """Returns the word for the share of records between two quantiles.
+
+    Args:
+        error: The share between a real and a synthetic one, beyond what chance does.
+    """
+    return next((word for word, most in RANKS.items() if error <= most), "rough")
 
 
 def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:

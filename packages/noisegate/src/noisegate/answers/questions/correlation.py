@@ -25,37 +25,16 @@ from noisegate.answers.questions.sums import (
     outcome_index,
     regressor_indices,
 )
+from noisegate.answers.questions.tables import QuestionOfTwoColumns
 
 
 @register("corr")
 @dataclass(frozen=True, kw_only=True)
-class Correlation(Question):
-    """The correlation of two columns, numbers or with two levels.
-
-    Attributes:
-        first: A column.
-        second: Another one.
-    """
+class Correlation(QuestionOfTwoColumns):
+    """The correlation of two columns, numbers or with two levels."""
 
     forms = ("corr(x, y)",)
     percent_of = "one"
-
-    first: str
-    second: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Parses the question; None if it is another."""
-        call = parse_call(text, "corr")
-        if call is None or call.groups or len(call.arguments) != 2:
-            return None
-        first, second = call.arguments
-        return cls(text=text, first=column_name(first), second=column_name(second))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Both columns."""
-        return self.first, self.second
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the correlation."""

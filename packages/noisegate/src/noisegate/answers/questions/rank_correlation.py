@@ -15,7 +15,7 @@ where ties are real). Half of the correction counts as an error.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,8 @@ from noisegate.answers.estimates import (
 )
 from noisegate.answers.evidence import Evidence
 from noisegate.answers.noisy_table import NoisyTable
-from noisegate.answers.questions.question import (
-    Question,
-    column_name,
-    parse_call,
-    register,
-)
-from noisegate.answers.questions.tables import counts_together
+from noisegate.answers.questions.question import Question, register
+from noisegate.answers.questions.tables import QuestionOfTwoColumns, counts_together
 
 # How much of the correction for what cells hide may be wrong, as a standard deviation.
 _CORRECTION_ERROR = 0.5
@@ -45,35 +40,16 @@ _MIN_PRESENT = 0.5
 
 @register("rankcorr")
 @dataclass(frozen=True, kw_only=True)
-class RankCorrelation(Question):
+class RankCorrelation(QuestionOfTwoColumns):
     """Spearman's correlation of two columns that have an order.
 
-    Attributes:
-        first: A number, a column of ordered levels, or one with two levels.
-        second: Another one.
+    Each is a number, a column of ordered levels, or one with two levels.
     """
 
     forms = ("rankcorr(x, y)",)
     percent_of = "one"
     rests_on = "tables"
     limits_count_as = "ends"
-
-    first: str
-    second: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Parses the question; None if it is another."""
-        call = parse_call(text, "rankcorr")
-        if call is None or call.groups or len(call.arguments) != 2:
-            return None
-        first, second = call.arguments
-        return cls(text=text, first=column_name(first), second=column_name(second))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Both columns."""
-        return self.first, self.second
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the correlation, over the records that have both values."""
@@ -82,7 +58,7 @@ class RankCorrelation(Question):
         table = counts_together(self, evidence, self.columns)
         rows, columns = (_ordered_cells(evidence, table, name) for name in self.columns)
         index = np.ix_(rows.indices, columns.indices)
-        kept = NoisyTable(
+        ranked_counts = NoisyTable(
             table.domain.with_cells(self.first, rows.cells).with_cells(
                 self.second, columns.cells
             ),
@@ -104,10 +80,10 @@ class RankCorrelation(Question):
             self.text,
             [self.text],
             correlation,
-            spread_of_table(kept, intervals),
+            spread_of_table(ranked_counts, intervals),
             intervals,
         )
-        marginals = kept.counts / max(float(kept.counts.sum()), 1.0)
+        marginals = ranked_counts.counts / max(float(ranked_counts.counts.sum()), 1.0)
         row_ranks = _Ranks.of(marginals.sum(axis=1), rows.is_grouped)
         column_ranks = _Ranks.of(marginals.sum(axis=0), columns.is_grouped)
         between = row_ranks.part_between * column_ranks.part_between

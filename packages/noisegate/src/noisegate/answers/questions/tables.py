@@ -32,15 +32,13 @@ _NULL_DRAWS = 1999
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TwoColumns(Question):
-    """A question about the counts of two columns.
+class QuestionOfTwoColumns(Question):
+    """A question about two columns, written as a call of its name, as ``odds(a, b)``.
 
     Attributes:
         first: A column.
         second: Another one.
     """
-
-    limits_count_as = "groups"
 
     first: str
     second: str
@@ -62,10 +60,11 @@ class _TwoColumns(Question):
 
 @register("odds")
 @dataclass(frozen=True, kw_only=True)
-class OddsRatio(_TwoColumns):
+class OddsRatio(QuestionOfTwoColumns):
     """The odds ratio of two columns with two levels each."""
 
     forms = ("odds(a, b)",)
+    limits_count_as = "groups"
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the odds ratio; its interval is that of its logarithm."""
@@ -79,10 +78,11 @@ class OddsRatio(_TwoColumns):
 
 @register("chi2")
 @dataclass(frozen=True, kw_only=True)
-class Independence(_TwoColumns):
+class Independence(QuestionOfTwoColumns):
     """Pearson's test of the independence of two columns, with noise in its null."""
 
     forms = ("chi2(a, b)",)
+    limits_count_as = "groups"
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:
         """Returns the statistic and its p-value."""
@@ -105,10 +105,11 @@ class Independence(_TwoColumns):
 
 @register("crosstab")
 @dataclass(frozen=True, kw_only=True)
-class CrossTabulation(_TwoColumns):
+class CrossTabulation(QuestionOfTwoColumns):
     """The share of all records in each cell of two columns."""
 
     forms = ("crosstab(a, b)",)
+    limits_count_as = "groups"
     unit_columns = "all"  # answers are named by their cells
 
     def answer(self, evidence: Evidence, intervals: Intervals) -> list[Estimate]:

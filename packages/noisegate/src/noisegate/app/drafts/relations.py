@@ -53,6 +53,8 @@ _MIN_CORRELATION = 0.3
 _MAX_LOOKUP_LEVELS = 100
 # In so many records a value must stand that only records of one level have.
 _MIN_PRESENT_FRACTION = 0.5
+# In so large a part of the first records a formula must hold, before all are compared.
+_MIN_EQUAL_SHARE = 0.99
 _MAX_PARTS = 12
 _MAX_FORMULA_COLUMNS = 20
 # So many records are looked at before a formula is tried on all.
@@ -302,24 +304,28 @@ def _differences_of_times(sample: _Sample) -> Iterator[tuple[Relation, str]]:
 
 
 def _may_hold(sample: _Sample, formula: Formula) -> bool:
-    """Returns whether a formula holds in the first records that have all columns."""
+    """Returns whether a formula holds in the first records that have all columns.
+
+    It spares the full comparison of formulas that are clearly wrong.
+    """
     names = formula.names
-    complete = np.ones(sample.record_count, dtype=np.bool_)
+    is_complete = np.ones(sample.record_count, dtype=np.bool_)
     for name in names:
-        complete &= ~sample.values[name].is_missing
-    rows = np.flatnonzero(complete)[:MIN_RECORDS]
+        is_complete &= ~sample.values[name].is_missing
+    rows = np.flatnonzero(is_complete)[:MIN_RECORDS]
     if len(rows) < MIN_RECORDS:
         return False
-    few = {
+    compared_values = {
         name: type(sample.values[name])(
             numbers=sample.values[name].numbers[rows],
             is_missing=sample.values[name].is_missing[rows],
         )
         for name in names
     }
-    restored = formula.restore(few, sample.columns)[formula.name]
-    own = few[formula.name].numbers.astype(np.float64)
-    return bool(np.isclose(own, restored.numbers.astype(np.float64)).mean() > 0.99)
+    computed = formula.restore(compared_values, sample.columns)[formula.name]
+    stated_numbers = compared_values[formula.name].numbers.astype(np.float64)
+    is_equal = np.isclose(stated_numbers, computed.numbers.astype(np.float64))
+    return bool(is_equal.mean() > _MIN_EQUAL_SHARE)
 
 
 def _powers(sample: _Sample) -> Iterator[tuple[Relation, str]]:
