@@ -5,7 +5,7 @@ import pytest
 
 from noisegate import Schema, fit
 from noisegate.app.cli.sample import read_conditions
-from noisegate.schema import Boolean, Integer
+from noisegate.schema import Boolean, Continuous, FileForm, Integer
 
 
 @pytest.mark.parametrize(
@@ -137,3 +137,22 @@ def test_records_that_are_given_say_how_many_there_are(fitted, tmp_path, cli):
         ended.err.split()
     )
     assert not out.exists()
+
+
+def test_numbers_of_the_given_file_are_written_as_the_schema_says(tmp_path, cli):
+    amounts = pa.table({"amount": [float(number) for number in range(60)]})
+    form = FileForm(separator=";", decimal=",")
+    schema = Schema([Continuous(name="amount", lower=0, upper=99)], file=form)
+    model = tmp_path / "model"
+    fit(amounts, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 5})
+    given = tmp_path / "gaps.csv"
+    given.write_text("amount\n40,5\n\n")
+    out = tmp_path / "filled.csv"
+    ended = cli("sample", model, "--given", given, "-o", out)
+    assert ended.code == 0
+    with out.open() as file:
+        assert next(csv.DictReader(file, delimiter=";"))["amount"] == "40,5"
+    given.write_text("amount\n")
+    ended = cli("sample", model, "--given", given, "-o", tmp_path / "none.csv")
+    assert ended.code == 2 and "there are no records to complete" in ended.err
+    assert not (tmp_path / "none.csv").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noisegate.app.cli.console import show_progress
+from noisegate.errors import DataError
 
 if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
@@ -26,14 +27,16 @@ def write_completed(
         How many records there are.
 
     Raises:
-        DataError: if the file cannot be read.
+        DataError: if the file cannot be read, or has no records.
         OptionError: if it does not fit the model, or `out` cannot be written.
     """
+    from noisegate.app.drafts.public_files import read_public_table
     from noisegate.models.output.sample_file import table_writer
-    from noisegate.sources.frames import read_table
-    from noisegate.sources.tables.csv_file import TextLayout
 
-    table = read_table(given, layout=TextLayout(form=model.schema.file))
+    # It reads whatever columns a file has, and numbers as the schema's form writes them.
+    table = read_public_table(given, model.schema.file)
+    if not table.num_rows:
+        raise DataError(f"{given}: there are no records to complete")
     ignored = [name for name in table.column_names if name in model.schema.ignore]
     batches = model.completed_batches(table.drop_columns(ignored), seed=seed)
     with (
