@@ -30,7 +30,7 @@ def write_completed(
         DataError: if the file cannot be read, or has no records.
         OptionError: if it does not fit the model, or `out` cannot be written.
     """
-    from noisegate.app.drafts.public_files import read_public_table
+    from noisegate.app.public_files import read_public_table
     from noisegate.models.output.sample_file import table_writer
 
     # It reads whatever columns a file has, and numbers as the schema's form writes them.

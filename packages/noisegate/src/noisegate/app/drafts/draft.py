@@ -45,7 +45,6 @@ from noisegate.app.drafts.limits import draft_with_limits, without_limits
 from noisegate.app.drafts.mixtures import draft_mixture
 from noisegate.app.drafts.namibia import NA, holds_na, na_comment
 from noisegate.app.drafts.numbers import draft_number
-from noisegate.app.drafts.public_files import find_public_form, read_public_table
 from noisegate.app.drafts.records import remarks_on_records
 from noisegate.app.drafts.rules import Rules, find_rules
 from noisegate.app.drafts.stored import (
@@ -57,6 +56,7 @@ from noisegate.app.drafts.stored import (
 )
 from noisegate.app.drafts.texts import draft_boolean, draft_text
 from noisegate.app.drafts.times import draft_time
+from noisegate.app.public_files import find_public_form, read_public_table
 from noisegate.errors import DataError, SchemaError
 from noisegate.gate.discovery.raw import raw_kind_of
 from noisegate.schema import DEFAULT_MISSING_VALUES, FileForm, Schema
