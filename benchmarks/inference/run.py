@@ -183,7 +183,7 @@ class best_widths:  # noqa: N801
         ) -> Any:
             best = replace(
                 spread,
-                variance=np.full_like(spread.values, std.pop() ** 2),
+                noise=std.pop() * np.eye(len(spread.values)),
                 bias=spread.bias[:, :0],
             )
             best_answers = self._estimate(

@@ -307,7 +307,8 @@ def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
         true = np.square(np.clip((x - term.centre) / term.scale, -1, 1)).sum()
         left, right = moments.factors
         square = int(((left == 1) & (right == 1)).argmax())
-        variance = moments.variance[square] + np.square(moments.bias[square]).sum()
+        noise = moments.source_std[square]
+        variance = noise**2 + np.square(moments.bias[square]).sum()
         errors.append((moments.values[square] - true) / math.sqrt(variance))
     assert math.sqrt(np.mean(np.square(errors))) < 1.5, errors
 
@@ -340,7 +341,7 @@ def test_records_of_the_model_are_drawn_once_for_all_answers(model, monkeypatch)
 def test_an_interval_of_a_quotient_is_fiellers():
     spread = Spread(
         values=np.array([10.0, 5.0]),
-        variance=np.array([1.0, 0.25]),
+        noise=np.diag([1.0, 0.5]),
         bias=np.zeros((2, 0)),
         sampling=np.zeros((2, 2)),
     )
@@ -358,7 +359,7 @@ def test_an_interval_of_a_quotient_is_fiellers():
 def test_a_denominator_that_noise_hides_gives_no_answer(below):
     spread = Spread(
         values=np.array([10.0, below]),
-        variance=np.ones(2),
+        noise=np.eye(2),
         bias=np.zeros((2, 0)),
         sampling=np.zeros((2, 2)),
     )

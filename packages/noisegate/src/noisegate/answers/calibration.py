@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.domain import Floats
-from noisegate.answers.noisy_moments import NoisyMoments
+from noisegate.answers.noisy_moments import ProductSums
 from noisegate.schema import EncodedTable
 
 # Newton's method converges in a few steps where it does; its steps are at most 1 long.
@@ -72,7 +72,7 @@ class CalibratedRegression:
     @classmethod
     def of(
         cls,
-        moments: NoisyMoments,
+        moments: ProductSums,
         sample: EncodedTable,
         regressors: Sequence[int],
         link: MeanFunction,

@@ -5,7 +5,8 @@ interval is Fieller's (Journal of the Royal Statistical Society B, 1954): all θ
 which a − θb is within so many of its standard errors of 0. By the delta method, with
 G = A − θB, the variance of a − θb is the sum of
 
-- that of the noise, G·diag(v)·G', where v is known exactly;
+- that of the noise, G·N·N'·G', where N has a column for each of its independent
+  sources and is known exactly;
 - that of sampling, n·G·C·G', where C is the covariance of the entries of a record, by
   records of the model;
 - that of a bias, where sums follow from cells that have a width.
@@ -27,7 +28,7 @@ import numpy as np
 
 from noisegate.answers.domain import Floats
 from noisegate.answers.evidence import Evidence
-from noisegate.answers.noisy_moments import NoisyMoments
+from noisegate.answers.noisy_moments import MomentEstimates
 from noisegate.answers.noisy_table import NoisyTable
 
 Statistic: TypeAlias = Callable[[Floats], Floats]
@@ -157,20 +158,21 @@ class Spread:
 
     Attributes:
         values: The sums, (sums,).
-        variance: Variance of the independent noise on each, (sums,).
-        bias: What each may be off by beside, as standard deviations, a column for each
-            independent cause, (sums, causes).
+        noise: Their noise, as standard deviations with signs, a column for each of its
+            independent sources, (sums, sources).
+        bias: What each may be off by beside, likewise, a column for each independent
+            cause, (sums, causes).
         sampling: Their covariance as records are sampled, (sums, sums).
     """
 
     values: Floats
-    variance: Floats
+    noise: Floats
     bias: Floats
     sampling: Floats
 
 
 def spread_of_moments(
-    evidence: Evidence, moments: NoisyMoments, intervals: Intervals
+    evidence: Evidence, moments: MomentEstimates, intervals: Intervals
 ) -> Spread:
     """Returns how sums of products vary.
 
@@ -184,7 +186,7 @@ def spread_of_moments(
         covariance = max(evidence.total.value, 1.0) * of_one_record
     return Spread(
         values=moments.values,
-        variance=moments.variance,
+        noise=moments.noise,
         bias=moments.bias,
         sampling=covariance,
     )
@@ -206,7 +208,7 @@ def spread_of_table(table: NoisyTable, intervals: Intervals) -> Spread:
         covariance = np.diag(positive) - np.outer(positive, positive) / total
     return Spread(
         values=values,
-        variance=table.variance.ravel(),
+        noise=np.diag(np.sqrt(table.variance.ravel())),
         bias=np.zeros((n_cells, 0)),
         sampling=covariance,
     )
@@ -230,17 +232,19 @@ def estimate(
         statistic: Computes them from sums.
         spread: The sums, and how they vary.
         intervals: Which intervals are wanted.
-        redraws: How often the noise is drawn again.
+        redraws: How often the noise is drawn again: half as many draws, each with
+            both signs, so that what is linear in the noise is shifted by nothing.
         notes: What else has to be known of each estimate.
     """
-    noise_std = np.sqrt(spread.variance)
     quotients = _quotients(statistic(spread.values))
+    noise_std = np.linalg.norm(spread.noise, axis=1)
     gradients = _gradients(statistic, spread.values, noise_std)
     random = np.random.default_rng(0)
     redrawn = []
-    for _ in range(redraws):
-        noise = noise_std * random.normal(size=len(noise_std))
+    for _ in range(redraws // 2):
+        noise = spread.noise @ random.normal(size=spread.noise.shape[1])
         redrawn.append(_quotients(statistic(spread.values + noise)))
+        redrawn.append(_quotients(statistic(spread.values - noise)))
     redrawn_quotients = np.array(redrawn)
     estimates = []
     for k, name in enumerate(names):
@@ -270,11 +274,12 @@ class _Quotient:
 
     def estimate(self, spread: Spread, intervals: Intervals) -> Estimate:
         """Returns the quotient with its interval, or why there is no answer."""
-        moved = self.gradients @ spread.bias
+        by_noise = self.gradients @ spread.noise
+        by_bias = self.gradients @ spread.bias
         errors = _Errors(
-            noise=self.gradients * spread.variance @ self.gradients.T,
+            noise=by_noise @ by_noise.T,
             sampling=self.gradients @ spread.sampling @ self.gradients.T,
-            bias=moved @ moved.T,
+            bias=by_bias @ by_bias.T,
         )
         is_defined = np.isfinite(self.redrawn).all(axis=1)
         if not self._is_usable(errors) or is_defined.mean() < 1 - _MAX_UNDEFINED:

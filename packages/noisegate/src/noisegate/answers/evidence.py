@@ -6,9 +6,11 @@ Two sources state such a sum, and are weighted by how far each may be off:
 - tables of counts, in which a number stands for the mean of its cell: noise, and a bias
   by the width of the cells.
 
-The noise is Gaussian of known variance, independent between sums but for what margins
-share. A bias is stated as a standard deviation for each of its independent causes, such
-as the mean within one cell, which the same entry of several sums may share.
+The noise is Gaussian of known variance. Sums that contradict each other, such as those
+of levels that do not add up to the records, are made to agree, which takes noise off
+and leaves that of different sums correlated. A bias is stated as a standard deviation
+for each of its independent causes, such as the mean within one cell, which the same
+entry of several sums may share.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ from noisegate.answers.domain import (
 )
 from noisegate.answers.logarithms import logarithmic_column, parse_logarithm
 from noisegate.answers.measurements import Measurements
-from noisegate.answers.noisy_moments import NoisyMoments, Term
+from noisegate.answers.noisy_moments import (
+    MomentEstimates,
+    ProductSums,
+    Term,
+)
 from noisegate.answers.noisy_table import NoisyNumber
 from noisegate.answers.reading import measurements_of, terms_of
 from noisegate.errors import OptionError
@@ -292,8 +298,11 @@ class Evidence:
         """Returns the levels of a column that is no number, and None for missing."""
         return self.measurements.domain.by_name[name]
 
-    def moments(self, columns: Sequence[str]) -> NoisyMoments:
+    def moments(self, columns: Sequence[str]) -> MomentEstimates:
         """Estimates the sums of all products of the terms of some columns.
+
+        They agree: those of a column's levels add up to the records, whatever other
+        columns are asked for.
 
         Args:
             columns: Names of columns, or of their logarithms.
@@ -321,11 +330,9 @@ class Evidence:
                 estimates, _clipping(feature_map, values), strict=True
             )
         ]
-        return NoisyMoments(
-            feature_map=feature_map,
-            terms=terms,
-            values=values,
-            variance=np.array([estimate.variance for estimate in estimates]),
+        return MomentEstimates.agreeing(
+            ProductSums(feature_map=feature_map, terms=terms, values=values),
+            source_std=np.sqrt([estimate.variance for estimate in estimates]),
             bias=_bias_matrix(causes),
         )
 
@@ -407,7 +414,7 @@ class Evidence:
         shares = np.bincount(fine.cell_index, fine.shares * fine.is_amount, n_cells)
         return np.asarray(np.clip(shares, 0.0, 1.0), dtype=np.float64)
 
-    def clipping_notes(self, moments: NoisyMoments) -> tuple[str, ...]:
+    def clipping_notes(self, moments: ProductSums) -> tuple[str, ...]:
         """Says of which numbers the sums of products count only a range."""
         clipped_columns = {
             self.names[scaled.index]
@@ -457,9 +464,9 @@ class Evidence:
         Sums of numbers within a range that is not used are left out, as the terms of
         such numbers have another scale.
         """
-        released = self.measurements.moments
-        if released is None:
+        if self.measurements.moments is None:
             return {}
+        released = self.measurements.moments.pooled
         sums = {}
         left, right = released.factors
         for k, (i, j) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
@@ -487,6 +494,8 @@ class Evidence:
         """
         if not product:
             return SumEstimate(*self.total, {})
+        if all(term.kind == "level" for term in product):
+            return self._estimate_count(product)
         estimates = []
         released = self._released_sums.get(self._ordered(product))
         if released is not None:
@@ -500,6 +509,18 @@ class Evidence:
             if term.kind == "number" and term.column in self._hidden_columns:
                 raise DrownedError(term.column)
         raise _not_measured([term.column for term in product])
+
+    def _estimate_count(self, levels: Sequence[Term]) -> SumEstimate:
+        """Estimates how many records have one or two levels, without a bias."""
+        columns = tuple(term.column for term in levels)
+        try:
+            table = self.measurements.best(columns)
+        except LookupError:
+            raise _not_measured(columns) from None
+        cell = tuple(
+            table.domain.by_name[term.column].index(term.level) for term in levels
+        )
+        return SumEstimate(float(table.counts[cell]), float(table.variance[cell]), {})
 
     @cached_property
     def _tables_alone(self) -> Measurements:

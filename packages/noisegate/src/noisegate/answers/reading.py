@@ -117,7 +117,6 @@ def read_moments(
         terms=terms_of(layout, feature_map),
         values=values,
         variance=np.full(len(values), noise_std**2),
-        bias=np.zeros((len(values), 0)),
     )
 
 

@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.answers.domain import Floats
 from noisegate.answers.evidence import (
     DrownedError,
     Evidence,
     ReleasedModel,
     evidence_of,
 )
-from noisegate.answers.noisy_moments import NoisyMoments
+from noisegate.answers.noisy_moments import MomentEstimates
 from noisegate.errors import OptionError
 
 # The part of the squared bound on the bias of cells that counts: the model knows more
@@ -109,37 +108,49 @@ def _worth(evidence: Evidence, columns: tuple[str, ...]) -> float:
         ]
         for name in columns
     ]
-    # The variance of a record's terms, summed over the terms of each column, and the
-    # part of the noise that is not taken off as terms are shares of their sum.
+    # The variance of a record's terms, summed over the terms of each column.
     term_variances = 1.0
-    free_part = 1.0
     for indices in indices_of_columns:
-        shares = means[0, indices]
-        variances = np.diag(means)[indices] - shares**2
+        variances = np.diag(means)[indices] - means[0, indices] ** 2
         term_variances *= float(np.maximum(variances, 0.0).sum())
-        free_part *= _free_part(shares)
+    noise = _free_variance(moments, indices_of_columns)
     is_relevant = _is_product_of(moments, indices_of_columns)
-    squared_bias = np.square(moments.bias).sum(axis=1)
-    squared_errors = moments.variance + _PART_OF_BIAS * squared_bias
-    noise = free_part * float(squared_errors[is_relevant].sum())
+    squared_bias = float(np.square(moments.bias[is_relevant]).sum())
+    errors = noise + _PART_OF_BIAS * squared_bias
     sampling = records * term_variances
-    return records * sampling / max(sampling + noise, _MIN_VARIANCE)
+    return records * sampling / max(sampling + errors, _MIN_VARIANCE)
 
 
-def _free_part(shares: Floats) -> float:
-    """Returns what is left of the noise of k counts where only their shares matter.
+def _free_variance(
+    moments: MomentEstimates, indices_of_columns: Sequence[Sequence[int]]
+) -> float:
+    """Sums the noise of products of one term of each column, as far as it matters.
 
-    Shares p are of what the counts add up to. Their noise is that of the counts times
-    I − p·1', whose squares add up to k − 2 + k·p'p; this is a part of k.
+    Of a column with levels only the shares p of its counts matter: noise e of counts
+    becomes F·e = e − p·(1'e), which takes off what all counts have in common. Sums that
+    agree are R·M·R'. With D the variances of the entries of M, and g and h the squares
+    of the columns of F·R for the terms of either column, the sum is g'·D·h.
+
+    Args:
+        moments: The products.
+        indices_of_columns: Indices of the terms of one or two columns.
     """
-    k = len(shares)
-    if k == 1:
-        return 1.0
-    return 1 - 2 / k + float(shares @ shares)
+    variances = moments.matrix(np.square(moments.source_std))
+    of_columns = []
+    for indices in indices_of_columns:
+        of_terms = moments.reduction[indices]
+        if len(indices) > 1:
+            counts = moments.matrix(moments.values)[0, indices]
+            in_common = of_terms.sum(axis=0)
+            of_terms = of_terms - np.outer(counts / counts.sum(), in_common)
+        of_columns.append(np.square(of_terms).sum(axis=0))
+    if len(of_columns) == 1:
+        return float(of_columns[0] @ variances[:, 0])
+    return float(of_columns[0] @ variances @ of_columns[1])
 
 
 def _is_product_of(
-    moments: NoisyMoments, indices_of_columns: Sequence[Sequence[int]]
+    moments: MomentEstimates, indices_of_columns: Sequence[Sequence[int]]
 ) -> Any:
     """Tells which products are of one term of each column, (products,)."""
     left, right = moments.factors

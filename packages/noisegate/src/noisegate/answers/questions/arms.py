@@ -20,7 +20,7 @@ import numpy as np
 from noisegate.answers.domain import Floats, Level
 from noisegate.answers.estimates import Intervals, Spread, spread_of_moments
 from noisegate.answers.evidence import Evidence, NotMeasuredError
-from noisegate.answers.noisy_moments import NoisyMoments
+from noisegate.answers.noisy_moments import MomentEstimates
 from noisegate.answers.questions.question import Question, level_text
 from noisegate.answers.questions.sums import (
     mean_products,
@@ -46,7 +46,7 @@ class Arms:
     """
 
     levels: tuple[Level, ...]
-    moments: tuple[NoisyMoments, ...]
+    moments: tuple[MomentEstimates, ...]
     spread: Spread
     outcome: int
     regressors: list[int]
@@ -68,7 +68,7 @@ class Arms:
             for moments, of_arm in zip(self.moments, self.split(values), strict=True)
         ]
 
-    def _solve(self, moments: NoisyMoments, values: Floats) -> Floats:
+    def _solve(self, moments: MomentEstimates, values: Floats) -> Floats:
         """Computes the coefficients of one arm."""
         means = mean_products(moments, values)
         inner = means[np.ix_(self.regressors, self.regressors)]
@@ -139,7 +139,7 @@ def _together(spreads: Sequence[Spread]) -> Spread:
     """Returns independent sums as one, one after the other."""
     return Spread(
         values=np.concatenate([spread.values for spread in spreads]),
-        variance=np.concatenate([spread.variance for spread in spreads]),
+        noise=_block_diagonal([spread.noise for spread in spreads]),
         bias=_block_diagonal([spread.bias for spread in spreads]),
         sampling=_block_diagonal([spread.sampling for spread in spreads]),
     )

@@ -71,6 +71,9 @@ def mean_by_table(
     counts_spread = spread_of_table(present, intervals)
     n_counts = len(counts_spread.values)
     n_values = n_counts + n_present
+    # The counts alone have noise.
+    noise = np.zeros((n_values, n_counts))
+    noise[:n_counts] = counts_spread.noise
     bias = np.zeros((n_values, n_present))
     bias[n_counts:] = np.diag(scores.errors[:n_present])
     sampling = np.zeros((n_values, n_values))
@@ -81,7 +84,7 @@ def mean_by_table(
         sampling[n_counts:, n_counts:] = np.diag(within)
     spread = Spread(
         values=np.append(counts_spread.values, scores.means[:n_present]),
-        variance=np.append(counts_spread.variance, np.zeros(n_present)),
+        noise=noise,
         bias=bias,
         sampling=sampling,
     )

@@ -24,7 +24,7 @@ from noisegate.answers.estimates import (
     spread_of_moments,
 )
 from noisegate.answers.evidence import Evidence
-from noisegate.answers.noisy_moments import NoisyMoments
+from noisegate.answers.noisy_moments import ProductSums
 from noisegate.answers.questions.question import (
     Question,
     column_name,
@@ -202,7 +202,7 @@ class _GeneralisedRegression(Question):
             for answer, error in zip(answers, errors, strict=True)
         ]
 
-    def _check_missing(self, evidence: Evidence, moments: NoisyMoments) -> None:
+    def _check_missing(self, evidence: Evidence, moments: ProductSums) -> None:
         """Requires that no number may be missing, for which there is no answer."""
         nullable = [
             repr(evidence.names[number.index])
@@ -259,7 +259,7 @@ class RegressionDesign(NamedTuple):
 
 
 def design_of(
-    evidence: Evidence, moments: NoisyMoments, columns: Sequence[str]
+    evidence: Evidence, moments: ProductSums, columns: Sequence[str]
 ) -> RegressionDesign:
     """Returns the regressors that some columns become."""
     indices = [0]

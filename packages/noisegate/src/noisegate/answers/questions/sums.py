@@ -15,7 +15,7 @@ from noisegate.answers.estimates import (
     spread_of_moments,
 )
 from noisegate.answers.evidence import Evidence
-from noisegate.answers.noisy_moments import NoisyMoments, Term
+from noisegate.answers.noisy_moments import MomentEstimates, ProductSums, Term
 from noisegate.answers.questions.question import (
     Question,
     level_text,
@@ -27,7 +27,7 @@ from noisegate.answers.questions.question import (
 
 def moments_of_columns(
     question: Question, evidence: Evidence, columns: Sequence[str]
-) -> NoisyMoments:
+) -> MomentEstimates:
     """Returns the moments of columns that a question names.
 
     Raises:
@@ -46,7 +46,7 @@ def estimate_from_moments(
     names: Sequence[str],
     statistic: Statistic,
     evidence: Evidence,
-    moments: NoisyMoments,
+    moments: MomentEstimates,
     intervals: Intervals,
 ) -> list[Estimate]:
     """Estimates functions of second moments.
@@ -69,20 +69,20 @@ def estimate_from_moments(
     )
 
 
-def number_term(moments: NoisyMoments, column: str) -> tuple[int, Term]:
+def number_term(moments: ProductSums, column: str) -> tuple[int, Term]:
     """Returns the index of a number's term among all, and the term."""
     index = moments.indices(column)[0]
     return index, moments.terms[index - 1]
 
 
-def presence_index(moments: NoisyMoments, column: str) -> int:
+def presence_index(moments: ProductSums, column: str) -> int:
     """Returns the index of the term that is 1 where a number is present."""
     index, _ = number_term(moments, column)
     return int(moments.presence_index[index])
 
 
 def outcome_index(
-    question: Question, evidence: Evidence, moments: NoisyMoments, column: str
+    question: Question, evidence: Evidence, moments: ProductSums, column: str
 ) -> int:
     """Returns the index of the term of a number, or of the second of two levels.
 
@@ -100,7 +100,7 @@ def outcome_index(
 
 
 def regressor_indices(
-    evidence: Evidence, moments: NoisyMoments, column: str
+    evidence: Evidence, moments: ProductSums, column: str
 ) -> list[int]:
     """Returns a regressor's terms: the number, or all levels but the first."""
     indices = moments.indices(column)
@@ -110,7 +110,7 @@ def regressor_indices(
 
 
 def group_indices(
-    question: Question, evidence: Evidence, moments: NoisyMoments, group: str | None
+    question: Question, evidence: Evidence, moments: ProductSums, group: str | None
 ) -> list[int]:
     """Returns the indices of the terms of groups; of all records the term 1."""
     if group is None:
@@ -158,7 +158,7 @@ def quotients_and_differences(numerators: Floats, denominators: Floats) -> Float
     )
 
 
-def mean_products(moments: NoisyMoments, values: Floats) -> Floats:
+def mean_products(moments: ProductSums, values: Floats) -> Floats:
     """Returns the mean products of terms, (1 + terms, 1 + terms).
 
     Means are over the records in which both numbers are present.
@@ -175,7 +175,7 @@ def mean_products(moments: NoisyMoments, values: Floats) -> Floats:
 
 
 def scale_of_outcome(
-    question: Question, evidence: Evidence, moments: NoisyMoments, column: str
+    question: Question, evidence: Evidence, moments: ProductSums, column: str
 ) -> tuple[float, float]:
     """Returns the centre and the scale of a number, or 0 and 1 of a level."""
     if evidence.numeric_column(column) is None:

@@ -22,7 +22,7 @@ import numpy as np
 from noisegate.answers.domain import Floats
 from noisegate.answers.estimates import Estimate, Intervals
 from noisegate.answers.evidence import Evidence
-from noisegate.answers.noisy_moments import NoisyMoments
+from noisegate.answers.noisy_moments import ProductSums
 from noisegate.answers.questions.question import (
     Question,
     column_name,
@@ -178,7 +178,7 @@ def _weights_of_schema(question: Question, evidence: Evidence) -> str:
     return evidence.weights
 
 
-def _weighted_sums(moments: NoisyMoments, values: Floats, weights: str) -> Floats:
+def _weighted_sums(moments: ProductSums, values: Floats, weights: str) -> Floats:
     """Computes the sum of each term, weighted by a number in its own unit.
 
     Args:
