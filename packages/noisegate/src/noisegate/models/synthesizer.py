@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -103,6 +103,7 @@ class SampleOptions(TypedDict, total=False):
     where: Mapping[str, Any] | None
     even: str | None
     independent: bool
+    calibrated: bool | Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -245,6 +246,7 @@ class Synthesizer(Shown):
         even: str | None = None,
         like: Any = None,
         independent: bool = False,
+        calibrated: bool | Sequence[str] = False,
         given: Any = None,
     ) -> Any:
         """Samples synthetic records that keep to the constraints of the schema.
@@ -266,6 +268,10 @@ class Synthesizer(Shown):
             independent: Whether the rows of a mixture are independent. By default they
                 are spread out over it, as in a stratified survey, so that a sample is
                 closer to the model.
+            calibrated: Whether the rows' own means, correlations and regressions of
+                numbers are those that `infer` estimates: of all columns whose second
+                moments were measured (True), or of these columns. They do not become
+                more certain by it. Needs the extra noisegate[scipy].
             given: A table in memory of which each record is completed: values that it
                 has stay, and all others are drawn given these. Missing cells are
                 filled; columns that it lacks are added. The result holds the values
@@ -279,9 +285,10 @@ class Synthesizer(Shown):
             OptionError: if `n` is negative or no integer; `where` names an unknown
                 column, or a value that it cannot have; `even` names a column without
                 levels, or one that `where` names; `like` lacks a column, or has a type
-                that cannot hold it; `given` goes with other options, does not fit the
-                schema, or the model cannot complete records; or the table would not
-                fit into memory.
+                that cannot hold it; `calibrated` goes with conditions, or its columns
+                were not measured together; `given` goes with other options, does not
+                fit the schema, or the model cannot complete records; or the table would
+                not fit into memory.
             RejectionError: if at most 1,048,576 + 100 n candidates of the model do not
                 give enough records that keep to the constraints and to `where`: see
                 `noisegate.models.rejection`.
@@ -293,13 +300,18 @@ class Synthesizer(Shown):
             if n is None:
                 raise OptionError("n=None: say how many records, as in sample(1000).")
             batches = self.batches(
-                n, seed=seed, where=where, even=even, independent=independent
+                n,
+                seed=seed,
+                where=where,
+                even=even,
+                independent=independent,
+                calibrated=calibrated,
             )
         else:
-            if n is not None or where or even is not None:
+            if n is not None or where or even is not None or calibrated:
                 raise OptionError(
-                    "given has a record for each of the sample: leave n, where and even "
-                    "out."
+                    "given has a record for each of the sample: leave n, where, even "
+                    "and calibrated out."
                 )
             from noisegate.models.completion import as_arrow_table
 
@@ -525,6 +537,7 @@ class Synthesizer(Shown):
         where: Mapping[str, Any] | None = None,
         even: str | None = None,
         independent: bool = False,
+        calibrated: bool | Sequence[str] = False,
     ) -> Iterator[EncodedTable]:
         """Samples synthetic records as the schema encodes them, in constant memory.
 
@@ -534,6 +547,8 @@ class Synthesizer(Shown):
             where: Values that every record shall have.
             even: A column whose levels get the same number of records each.
             independent: Whether the rows of a mixture are independent.
+            calibrated: Whether rows agree with what `infer` estimates of all columns
+                with second moments, or of these columns.
 
         Returns:
             Batches of at most 16,384 records, fewer if they are large images.
@@ -551,6 +566,16 @@ class Synthesizer(Shown):
         if seed is not None:
             check_seed(seed)
 
+        if calibrated:
+            if where or even is not None or independent:
+                raise OptionError(
+                    "calibrated rows are those of all records, chosen together: leave "
+                    "where, even and independent out."
+                )
+            columns = None if calibrated is True else calibrated
+            columns = self.calibrated_columns(columns)
+            return self._calibrated_records(n, columns, seed)
+
         conditions = [where] if even is None else self._conditions_by_level(even, where)
         random = public_random(seed, independent=independent)
         batch_rows = max(self._batch_rows() // len(conditions), 1)
@@ -563,6 +588,47 @@ class Synthesizer(Shown):
             for index, condition in enumerate(conditions)
         ]
         return _with_model_errors(mix_batches(parts, random))
+
+    def calibrated_columns(
+        self, columns: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """Returns the columns of which calibrated rows agree with `infer`.
+
+        Args:
+            columns: The columns that shall; None for all whose second moments were
+                measured, but for those whose range the noise hides.
+
+        Raises:
+            OptionError: if the model is of images, no second moments were measured, a
+                column is unknown, or the noise hides where it lies.
+        """
+        from noisegate.models.calibrated import columns_to_calibrate
+
+        if isinstance(columns, str):
+            raise OptionError(f"calibrated={columns!r}: give a list of columns.")
+        return columns_to_calibrate(self.evidence, columns)
+
+    def _calibrated_records(
+        self, n: int, columns: Sequence[str], seed: int | None
+    ) -> Iterator[EncodedTable]:
+        """Draws rows whose means and products agree with the release.
+
+        Args:
+            n: Number of rows.
+            columns: The columns that agree.
+            seed: Seed for non-private randomness.
+        """
+        from noisegate.models.calibrated import Calibration, calibrated_batches
+
+        calibration = Calibration.of(self.evidence, columns)
+        random = public_random(seed)
+
+        def draw(count: int) -> Iterator[EncodedTable]:
+            return self._accepted_records(count, random, None, BATCH_ROWS)
+
+        return _with_model_errors(
+            calibrated_batches(calibration, draw, n, seed=seed, batch_rows=BATCH_ROWS)
+        )
 
     def _batch_rows(self) -> int:
         """Returns how many records a batch has, so that images do not fill the memory.

@@ -360,3 +360,37 @@ def test_the_command_line_says_it_on_standard_error_and_in_json(
             ]
             == []
         )
+
+
+def test_calibrated_rows_agree_with_infer_and_their_file_says_so(tmp_path, cli):
+    model = made(2_000, moments_share=0.43)
+    model.save(tmp_path / "model")
+    out = tmp_path / "rows.csv"
+    ended = cli(
+        "sample", tmp_path / "model", "-n", 2_000, "-o", out, "--calibrated", "--json"
+    )
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["calibrated"] == ["ill", "job"]
+    (share, *_) = model.infer("share(ill = true)")
+    share_of_rows = pd.read_csv(out)["ill"].mean()
+    assert share_of_rows == pytest.approx(share.value, abs=1 / 2_000)
+    page = json.loads((tmp_path / "rows.csv-metadata.json").read_text("utf-8"))
+    assert "regressions of ill, job are those" in page["notes"][0]["calibrated"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--calibrated", "--even", "job"), "--even does not go with --calibrated"),
+        (("--calibrated-for", "height"), "no column 'height'"),
+        (("--calibrated",), "no second moments"),
+    ],
+)
+def test_rows_that_cannot_be_calibrated_are_not_written(
+    folder, tmp_path, cli, options, message
+):
+    out = tmp_path / "rows.csv"
+    ended = cli("sample", folder, "-n", 10, "-o", out, *options)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert not list(tmp_path.iterdir())

@@ -41,6 +41,11 @@ _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 _PRESENCE = re.compile(r"\s*([^=<>]+?)\s+is\s+(not\s+)?missing\s*")
 """A value of --where about missing values: the column, and "not " if there is none."""
 
+_CALIBRATED = (
+    "The rows were chosen so that means, correlations and linear regressions of "
+    "{columns} are those that `noisegate infer` estimates."
+)
+
 
 def sample_command(
     model: Annotated[
@@ -110,6 +115,23 @@ def sample_command(
             help="Draw each row alone, and not spread out as in a stratified survey.",
         ),
     ] = False,
+    calibrated: Annotated[
+        bool,
+        typer.Option(
+            "--calibrated",
+            help="Choose rows whose own means, correlations and regressions are those "
+            "that `infer` estimates, of the columns whose second moments were measured "
+            "(`fit --for-inference`).",
+        ),
+    ] = False,
+    calibrated_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The same of these columns alone, which agree the better the fewer "
+            "they are. Repeatable.",
+        ),
+    ] = None,
     copies: Annotated[
         int | None,
         typer.Option(
@@ -146,6 +168,9 @@ def sample_command(
 
     Missing cells filled: `noisegate sample model --given gaps.csv -o filled.csv`
 
+    Rows that agree with `infer`: `noisegate sample model -n 10000 -o rows.csv
+    --calibrated`
+
     With descriptions for programs: `noisegate sample model -n 10000 --package handout
     --license CC-BY-4.0`
     """
@@ -160,6 +185,8 @@ def sample_command(
                 "--where": where,
                 "--even": even,
                 "--independent": independent,
+                "--calibrated": calibrated,
+                "--calibrated-for": calibrated_for,
                 "--copies": copies,
                 "--grid": grid,
             }
@@ -187,6 +214,8 @@ def sample_command(
                 "--even": even,
                 "--grid": grid,
                 "--independent": independent,
+                "--calibrated": calibrated,
+                "--calibrated-for": calibrated_for,
                 "--copies": copies,
             }
         )
@@ -217,7 +246,14 @@ def sample_command(
         )
     if copies is not None:
         unusable = _first_specified(
-            {"--package": package, "--where": where, "--even": even, "--grid": grid}
+            {
+                "--package": package,
+                "--where": where,
+                "--even": even,
+                "--grid": grid,
+                "--calibrated": calibrated,
+                "--calibrated-for": calibrated_for,
+            }
         )
         if unusable is not None:
             raise OptionError(
@@ -234,9 +270,28 @@ def sample_command(
 
     # What is written into the file, and said at the end: rows are no further evidence.
     guard = _guard_rows(synthesizer, n)
-    metadata: Mapping[str, str] = {} if guard is None else guard.metadata
+    metadata: dict[str, str] = {} if guard is None else dict(guard.metadata)
+    calibrated_columns: tuple[str, ...] = ()
+    if calibrated or calibrated_for:
+        unusable = _first_specified(
+            {"--where": where, "--even": even, "--independent": independent}
+        )
+        if unusable is not None:
+            raise OptionError(
+                f"{unusable} does not go with --calibrated, whose rows are chosen "
+                "together, as those of all records; leave one of them out."
+            )
+        calibrated_columns = synthesizer.calibrated_columns(calibrated_for)
+        metadata["noisegate.calibrated"] = _CALIBRATED.format(
+            columns=", ".join(calibrated_columns)
+        )
     request = SampleRequest(
-        n=n, seed=seed, where=conditions, even=even, independent=independent
+        n=n,
+        seed=seed,
+        where=conditions,
+        even=even,
+        independent=independent,
+        calibrated=calibrated_columns,
     )
     with (
         output_file(synthesizer, out, package, licence) as (file, final_path),
@@ -263,6 +318,8 @@ def sample_command(
             "where": where or [],
             "even": even,
         }
+        if calibrated_columns:
+            fields["calibrated"] = list(calibrated_columns)
         if grid is not None:
             fields["grid"] = str(grid)
         if package is not None:
@@ -280,6 +337,8 @@ def sample_command(
             f"{package} describes them, and holds the certificate: hand it over whole."
         )
     say(f"Wrote {n:,} synthetic records to {final_path}. {advice}")
+    if calibrated_columns:
+        say(_CALIBRATED.format(columns=", ".join(calibrated_columns)))
     if guard is not None:
         say(guard.sentence)
 

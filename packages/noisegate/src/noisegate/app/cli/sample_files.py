@@ -46,6 +46,7 @@ class SampleRequest:
         even: Column of which each value shall be as frequent; None for the model's
             shares.
         independent: Whether each row is drawn alone.
+        calibrated: Columns of which rows agree with `infer`; none for rows as drawn.
     """
 
     n: int
@@ -53,6 +54,7 @@ class SampleRequest:
     where: Conditions = field(default_factory=dict)
     even: str | None = None
     independent: bool = False
+    calibrated: tuple[str, ...] = ()
 
     def batches(self, synthesizer: Synthesizer) -> Iterator[Any]:
         """Draws the records in batches, in constant memory.
@@ -74,6 +76,7 @@ class SampleRequest:
             where=self.where,
             even=self.even,
             independent=self.independent,
+            calibrated=self.calibrated,
         )
 
 
