@@ -119,10 +119,11 @@ def test_what_does_not_fit_is_refused_without_its_value(model, given, message):
 
 
 @pytest.mark.parametrize(
-    "options", [{"n": 3}, {"where": {"ill": True}}, {"even": "ill"}]
+    "options",
+    [{"n": 3}, {"where": {"ill": True}}, {"even": "ill"}, {"calibrated": True}],
 )
 def test_the_records_say_how_many_there_are(model, options):
-    with pytest.raises(OptionError, match="leave n, where and even out"):
+    with pytest.raises(OptionError, match="leave n, where, even and calibrated out"):
         model.sample(given={"days": [1]}, **options)
 
 

@@ -426,8 +426,8 @@ def columns_to_calibrate(
     if columns is None and released is None:
         raise OptionError(
             "this release has no second moments that calibrated rows could agree with. "
-            "Fit with --for-inference, which is moments_share=0.43 of "
-            "method='pairwise', or name columns that were measured together."
+            "Fit with the setting moments_share=0.43 of method='pairwise', or name "
+            "columns that were measured together."
         )
     if columns is None:
         assert released is not None
