@@ -514,3 +514,24 @@ def test_dates_say_what_they_are_counted_in():
     assert made.infer("mean(d)")[0].notes == (
         "'d' is counted in days since 1970-01-01",
     )
+
+
+def test_intervals_of_a_long_tail_hold():
+    """Moments count a range without the tail; intervals have to allow for it.
+
+    They hold the mean in 92 % of such releases. With an allowance that does not look at
+    the tail it was 21 %, which is 5 of 8 in one of a hundred.
+    """
+    schema = Schema(
+        (Continuous(name="cost", lower=0, upper=1_000), Boolean(name="ill"))
+    )
+    method = Pairwise(moments_share=0.5, fit_options={"steps": 60})
+    covered = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        cost = random.lognormal(3.4, 1, 10_000).clip(0, 1_000)
+        table = pd.DataFrame({"cost": cost, "ill": random.random(10_000) < 0.3})
+        model = synthesize(table, schema=schema, epsilon=2.0, method=method)
+        (answer,) = model.infer("mean(cost)", finite=True)
+        covered.append(answer.low <= cost.mean() <= answer.high)
+    assert sum(covered) >= 5

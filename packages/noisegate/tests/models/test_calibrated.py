@@ -163,11 +163,13 @@ def test_a_tail_that_moments_count_in_a_range_only_is_shorter():
     assert rows["cost"].std() < model.sample(5_000, seed=1)["cost"].std()
 
 
-def test_a_tail_that_is_shortened_is_named(model, caplog):
-    """A fifth of the model's wages lie far beyond the range that moments count."""
+def test_a_tail_that_is_shortened_is_named(caplog):
+    """Some of the model's wages lie far beyond the range that moments count."""
+    wide_wage = Continuous(name="wage", lower=0, upper=2_000)
+    model = fitted(Schema((COLUMNS[0], wide_wage, *COLUMNS[2:])), moments_share=0.43)
     sample = model.evidence.sample
     numeric = sample.numeric.copy()
-    numeric[::5, 1] = 1.0
+    numeric[::50, 1] = 1.0
     evidence = Evidence(model, sample=EncodedTable(numeric, sample.codes))
     calibration = Calibration.of(evidence, ["wage", "ill"])
     with caplog.at_level(logging.WARNING, logger="noisegate"):

@@ -16,10 +16,10 @@ entry of several sums may share.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +58,14 @@ if TYPE_CHECKING:
 
 # What two numbers within the same cells may be correlated by.
 _CELL_CORRELATION = 0.5
-# How far a number that is clipped lies beyond its range, in halves of the range.
-_EXCESS = 0.25
+# How fast a tail falls off is read from the range's end and from where this part of the
+# numbers, or so many times those beyond the end, are larger.
+_BASE_PART = 0.1
+_MIN_BASE_RATIO = 3.0
+_MAX_BASE_PART = 0.5
+# What an exponential tail has beyond a range, times this, counts as a standard error.
+# Tails of normal numbers have .6 of it; lognormal ones, of a spread of 1, have 1.7.
+_EXCESS_ERROR = 1.5
 # The moments of a number are used if at most this part of the records may lie beyond
 # its range. Beyond the second part, not even cells tell where the number lies.
 _MAX_PART_BEYOND = 0.03
@@ -324,16 +330,13 @@ class Evidence:
             product = [terms[index - 1] for index in (i, j) if index > 0]
             estimates.append(self._estimate(product, scores))
         values = np.array([estimate.value for estimate in estimates])
-        causes = [
-            {**estimate.bias, **clipping}
-            for estimate, clipping in zip(
-                estimates, _clipping(feature_map, values), strict=True
-            )
-        ]
+        bias = _bias_matrix([estimate.bias for estimate in estimates])
+        excesses = self._excesses(feature_map, max(float(values[0]), 1.0))
+        bias = np.column_stack([bias, *excesses])
         return MomentEstimates.agreeing(
             ProductSums(feature_map=feature_map, terms=terms, values=values),
             source_std=np.sqrt([estimate.variance for estimate in estimates]),
-            bias=_bias_matrix(causes),
+            bias=bias,
         )
 
     def _terms(
@@ -431,6 +434,61 @@ class Evidence:
                     "of these"
                 )
         return tuple(notes)
+
+    def _tails(self, feature_map: Moments) -> list[_Tail]:
+        """Returns what may lie beyond each end of a range within a column's bounds."""
+        tails = []
+        for index, (column, code) in enumerate(feature_map.terms, 1):
+            if code is not None:
+                continue
+            scaled = feature_map.numeric[column]
+            positions = self.sample.numeric[:, scaled.index]
+            is_present = scaled.is_present(positions)
+            if not scaled.is_clipped or not is_present.any():
+                continue
+            numbers = np.where(is_present, scaled.unclipped(positions), np.nan)
+            min_part = scaled.tail / max(self.total.value, 1.0)
+            for sign, is_inside in (
+                (-1, scaled.low > scaled.start),
+                (1, scaled.high < scaled.stop),
+            ):
+                if is_inside:
+                    tail = _Tail.extrapolated(index, sign, numbers, min_part=min_part)
+                    tails.append(tail)
+        return tails
+
+    def _excesses(self, feature_map: Moments, records: float) -> list[Floats]:
+        """Estimates what numbers beyond a range may add to sums that clip them.
+
+        A number at ±(1 + e) counts as ±1. In products with another term it adds ±e
+        times that term, of which the model's records beyond tell the mean; in its own
+        square 2e + e², where e² has the mean 2h² if e has the mean h.
+
+        Args:
+            feature_map: The products that are summed.
+            records: Number of records.
+
+        Returns:
+            For each tail how much it may add to each sum, as standard deviations with
+            signs, (products,).
+        """
+        tails = self._tails(feature_map)
+        if not tails:
+            return []
+        terms = feature_map.terms_of(self.sample).astype(np.float64)
+        left, right = feature_map.entries
+        excesses = []
+        for tail in tails:
+            means = terms[tail.is_beyond].mean(axis=0)
+            per_record = tail.part * tail.mean_excess
+            # Of a product the other term; of the square the number itself.
+            other = np.where(left == tail.term_index, right, left)
+            is_of_number = (left == tail.term_index) | (right == tail.term_index)
+            excess = np.where(is_of_number, tail.sign * per_record * means[other], 0.0)
+            is_square = (left == tail.term_index) & (right == tail.term_index)
+            excess[is_square] = 2 * per_record * (1 + tail.mean_excess)
+            excesses.append(_EXCESS_ERROR * records * excess)
+        return excesses
 
     @property
     def _released_numbers(self) -> tuple[ScaledNumber, ...]:
@@ -730,38 +788,56 @@ def _squared(scores: CellScores) -> CellScores:
     return CellScores(squares, errors, np.zeros_like(squares))
 
 
-def _clipping(feature_map: Moments, values: Floats) -> Iterator[Causes]:
-    """Yields what each sum may be off by, as numbers beyond their range are clipped.
+class _Tail(NamedTuple):
+    """Records that may lie beyond one end of a range, in which numbers are clipped.
 
-    A clipped number lies `_EXCESS` beyond an end, in each of the records that may. What
-    it is multiplied by is taken to be as large as in all records, in the root mean
-    square.
-
-    Args:
-        feature_map: The products that are summed.
-        values: Their sums, (products,).
+    Attributes:
+        term_index: The number's term among all.
+        sign: 1 beyond the upper end, −1 beyond the lower.
+        part: The part of all records that lie beyond.
+        mean_excess: How far they lie beyond in the mean, in halves of the range.
+        is_beyond: Which of the model's records these are, (records,).
     """
-    left, right = feature_map.entries
-    records = max(float(values[0]), 1.0)
-    is_square = (left == right) & (left > 0)
-    n_terms = len(feature_map.terms) + 1
-    # Sums of terms come first, each a product with the term 1.
-    sizes = np.abs(values[:n_terms]) / records
-    mean_squares = np.maximum(values[is_square] / records, 0.0)
-    sizes[left[is_square]] = np.sqrt(mean_squares)
-    sizes[0] = 1.0
-    tails = np.zeros(n_terms)
-    for index, (column, code) in enumerate(feature_map.terms, 1):
-        if code is None:
-            # Records may lie beyond either end.
-            tails[index] = math.sqrt(2) * feature_map.numeric[column].tail
-    for i, j in zip(left.tolist(), right.tolist(), strict=True):
-        causes: dict[Hashable, float] = {}
-        if tails[i] > 0:
-            causes["clipped", i, i == j] = float(_EXCESS * tails[i] * sizes[j])
-        if tails[j] > 0 and i != j:
-            causes["clipped", j, False] = float(_EXCESS * tails[j] * sizes[i])
-        yield causes
+
+    term_index: int
+    sign: int
+    part: float
+    mean_excess: float
+    is_beyond: npt.NDArray[np.bool_]
+
+    @classmethod
+    def extrapolated(
+        cls, term_index: int, sign: int, numbers: Floats, *, min_part: float
+    ) -> Self:
+        """Extrapolates the tail of a number beyond an end of its range.
+
+        An exponential tail goes through the end and a point within the range. If p of
+        the numbers lie beyond the end, and q beyond a point that is d before it, they
+        lie d/log(q/p) beyond the end in the mean.
+
+        Args:
+            term_index: The number's term among all.
+            sign: Of the end.
+            numbers: Scaled numbers of the model's records, not clipped, NaN where one
+                is missing, (records,).
+            min_part: The least part of those with a number that may lie beyond.
+        """
+        outwards = sign * numbers
+        is_present = ~np.isnan(outwards)
+        part = max(float((outwards[is_present] > 1).mean()), min_part)
+        part = min(part, _MAX_BASE_PART)
+        base_part = min(max(_BASE_PART, _MIN_BASE_RATIO * part), _MAX_BASE_PART)
+        base, first_beyond = np.nanquantile(outwards, [1 - base_part, 1 - part])
+        mean_excess = 0.0
+        if part < base_part:
+            mean_excess = max(1 - float(base), 0.0) / math.log(base_part / part)
+        return cls(
+            term_index=term_index,
+            sign=sign,
+            part=part * float(is_present.mean()),
+            mean_excess=mean_excess,
+            is_beyond=outwards >= first_beyond,
+        )
 
 
 def _cell_causes(
