@@ -39,14 +39,27 @@ PAGES = {
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch):
-    """Gives modules of the benchmarks back afterwards: several folders have one of the same name."""
-    before, path = set(sys.modules), list(sys.path)
+def alone():
+    """Hides modules of the benchmarks that other tests imported, and gives them back.
+
+    Several folders have one of the same name.
+    """
+    path = list(sys.path)
+    hidden = {name: sys.modules.pop(name) for name in _benchmark_modules()}
     yield
     sys.path[:] = path
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    for name in _benchmark_modules():
+        del sys.modules[name]
+    sys.modules.update(hidden)
+
+
+def _benchmark_modules():
+    """Returns the names of imported modules that are files of the benchmarks."""
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if str(BENCHMARKS) in str(getattr(module, "__file__", ""))
+    ]
 
 
 @pytest.mark.slow
