@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from noisegate import Pairwise, synthesize
-from noisegate.answers.evidence import Evidence
+from noisegate.answers.evidence import DrownedError, Evidence
 from noisegate.errors import MissingExtraError, OptionError
 from noisegate.models.calibrated import Calibration, calibrated_batches
 from noisegate.schema import (
@@ -143,6 +143,29 @@ def test_agreement_is_silent(model, caplog):
     with caplog.at_level(logging.WARNING, logger="noisegate"):
         model.sample(5_000, seed=1, calibrated=["age", "ill"])
     assert not caplog.text
+
+
+def test_levels_that_the_noise_hides_are_named(caplog):
+    """Three smiths among 5,000 people are fewer than the noise."""
+    table = people(5_000)
+    table.loc[table["job"] == "smith", "job"] = "cook"
+    table.loc[:2, "job"] = "smith"
+    method = Pairwise(moments_share=0.43, fit_options={"steps": 60})
+    model = synthesize(table, schema=Schema(COLUMNS), epsilon=0.5, method=method)
+    with caplog.at_level(logging.WARNING, logger="noisegate"):
+        model.sample(1_000, seed=1, calibrated=["job", "ill"])
+    assert "the noise hides levels of job" in caplog.text
+
+
+def test_columns_that_the_noise_hides_are_refused(model, monkeypatch):
+    def hide(evidence, columns):
+        raise DrownedError(columns[0])
+
+    monkeypatch.setattr(Evidence, "moments", hide)
+    with pytest.raises(OptionError, match="the noise hides where every column lies"):
+        model.sample(10, calibrated=True)
+    with pytest.raises(OptionError, match="hides where 'age' lies; leave it out"):
+        model.sample(10, calibrated=["age"])
 
 
 def test_no_rows_are_no_error(model):

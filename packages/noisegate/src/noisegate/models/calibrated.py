@@ -85,13 +85,11 @@ class Agreement(NamedTuple):
         root_mean_square: Over all products that the noise does not hide.
         largest: The largest of them.
         products: The columns of that product.
-        hidden_count: Number of products that the noise hides, which are left out.
     """
 
     root_mean_square: float
     largest: float
     products: tuple[str, ...]
-    hidden_count: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,6 +157,19 @@ class Calibration:
         return np.asarray(is_of_hidden_term | is_hidden_pair)
 
     @property
+    def columns_with_hidden_levels(self) -> tuple[str, ...]:
+        """The columns of which the noise hides a level, which rows have as drawn."""
+        terms = self.moments.terms
+        is_hidden_term = self.is_hidden[1 : len(terms) + 1]
+        return tuple(
+            dict.fromkeys(
+                term.column
+                for term, is_hidden in zip(terms, is_hidden_term, strict=True)
+                if is_hidden
+            )
+        )
+
+    @property
     def _records(self) -> float:
         """The number of records, at least 1."""
         return max(float(self.moments.values[0]), 1.0)
@@ -199,7 +210,6 @@ class Calibration:
             ),
             largest=float(visible_errors[worst]),
             products=tuple(name for name in names if name),
-            hidden_count=int(self.is_hidden.sum()),
         )
 
     def sums_over(self, records: EncodedTable) -> Floats:
@@ -449,6 +459,8 @@ def columns_to_calibrate(
             raise OptionError(f"{problem}; leave it out.")
         LOG.warning("%s, so that it is left out.", problem)
         remaining.remove(hidden)
+    if not remaining:
+        raise OptionError("calibrated: the noise hides where every column lies.")
     return tuple(remaining)
 
 
@@ -482,6 +494,13 @@ def calibrated_batches(
                 term.centre - term.scale,
                 term.centre + term.scale,
             )
+    hidden = calibration.columns_with_hidden_levels
+    if hidden:
+        LOG.warning(
+            "calibrated: the noise hides levels of %s, which rows have as the model "
+            "has them.",
+            ", ".join(hidden),
+        )
     random = np.random.default_rng(seed)
     sums = np.zeros(len(calibration.means))
     n_blocks = -(-n // _MAX_BLOCK_ROWS)
