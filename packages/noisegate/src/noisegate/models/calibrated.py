@@ -33,6 +33,7 @@ No private record is read. The rows say no more about the population than the re
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +46,6 @@ from noisegate.answers.domain import Floats
 from noisegate.answers.evidence import DrownedError, Evidence
 from noisegate.answers.noisy_moments import MomentEstimates
 from noisegate.errors import OptionError, require
-from noisegate.progress import LOG
 from noisegate.queries.moments import ScaledNumber
 from noisegate.schema import EncodedTable
 
@@ -457,7 +457,7 @@ def columns_to_calibrate(
         problem = f"calibrated: the noise hides where {hidden!r} lies"
         if columns is not None:
             raise OptionError(f"{problem}; leave it out.")
-        LOG.warning("%s, so that it is left out.", problem)
+        _warn(f"{problem}, so that it is left out.")
         remaining.remove(hidden)
     if not remaining:
         raise OptionError("calibrated: the noise hides where every column lies.")
@@ -487,19 +487,18 @@ def calibrated_batches(
     require("scipy", "calibrated=True")
     for term in calibration.moments.terms:
         if term.kind == "number" and term.column in calibration.long_tailed:
-            LOG.warning(
-                "calibrated: infer counts %s outside %g to %g as the nearer of these, "
-                "so that the rows have fewer such numbers than the records may have.",
-                term.column,
-                term.centre - term.scale,
-                term.centre + term.scale,
+            low = term.centre - term.scale
+            high = term.centre + term.scale
+            _warn(
+                f"calibrated: infer counts {term.column} outside {low:g} to {high:g} "
+                "as the nearer of these, so that the rows have fewer such numbers than "
+                "the records may have."
             )
     hidden = calibration.columns_with_hidden_levels
     if hidden:
-        LOG.warning(
-            "calibrated: the noise hides levels of %s, which rows have as the model "
-            "has them.",
-            ", ".join(hidden),
+        _warn(
+            f"calibrated: the noise hides levels of {', '.join(hidden)}, which rows "
+            "have as the model has them."
         )
     random = np.random.default_rng(seed)
     sums = np.zeros(len(calibration.means))
@@ -521,15 +520,17 @@ def _warn_of_disagreement(agreement: Agreement, n: int) -> None:
     """Warns if rows are further from the release than calibrated ones should be."""
     if agreement.largest <= _MAX_DISAGREEMENT:
         return
-    LOG.warning(
-        "the %s rows agree with infer to %.2g of a standard error in the root mean "
-        "square; the furthest off is %s, by %.2g. More rows, or fewer columns by name, "
-        "agree better.",
-        f"{n:,}",
-        agreement.root_mean_square,
-        " and ".join(agreement.products),
-        agreement.largest,
+    _warn(
+        f"calibrated: the {n:,} rows agree with infer to "
+        f"{agreement.root_mean_square:.2g} of a standard error in the root mean square; "
+        f"the furthest off is {' and '.join(agreement.products)}, by "
+        f"{agreement.largest:.2g}. More rows, or fewer columns by name, agree better."
     )
+
+
+def _warn(text: str) -> None:
+    """Warns whoever samples, in Python and on the command line alike."""
+    warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _systematic_sample(

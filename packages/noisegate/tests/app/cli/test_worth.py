@@ -375,7 +375,16 @@ def test_calibrated_rows_agree_with_infer_and_their_file_says_so(tmp_path, cli):
     share_of_rows = pd.read_csv(out)["ill"].mean()
     assert share_of_rows == pytest.approx(share.value, abs=1 / 2_000)
     page = json.loads((tmp_path / "rows.csv-metadata.json").read_text("utf-8"))
-    assert "regressions of ill, job are those" in page["notes"][0]["calibrated"]
+    assert "regressions of ill, job agree" in page["notes"][0]["calibrated"]
+
+
+def test_few_calibrated_rows_say_how_far_they_are_off(tmp_path, cli):
+    made(2_000, moments_share=0.43).save(tmp_path / "model")
+    ended = cli(
+        "sample", tmp_path / "model", "-n", 30, "-o", tmp_path / "r.csv", "--calibrated"
+    )
+    assert ended.code == 0
+    assert "the 30 rows agree with infer to" in " ".join(ended.err.split())
 
 
 @pytest.mark.parametrize(

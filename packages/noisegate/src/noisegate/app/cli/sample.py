@@ -13,7 +13,9 @@ All of it is drawn from what was released, so it costs no privacy.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +45,7 @@ _PRESENCE = re.compile(r"\s*([^=<>]+?)\s+is\s+(not\s+)?missing\s*")
 
 _CALIBRATED = (
     "The rows were chosen so that means, correlations and linear regressions of "
-    "{columns} are those that `noisegate infer` estimates."
+    "{columns} agree with what `noisegate infer` estimates."
 )
 
 
@@ -281,7 +283,8 @@ def sample_command(
                 f"{unusable} does not go with --calibrated, whose rows are chosen "
                 "together, as those of all records; leave one of them out."
             )
-        calibrated_columns = synthesizer.calibrated_columns(calibrated_for)
+        with _shown_warnings():
+            calibrated_columns = synthesizer.calibrated_columns(calibrated_for)
         metadata["noisegate.calibrated"] = _CALIBRATED.format(
             columns=", ".join(calibrated_columns)
         )
@@ -294,6 +297,7 @@ def sample_command(
         calibrated=calibrated_columns,
     )
     with (
+        _shown_warnings(),
         output_file(synthesizer, out, package, licence) as (file, final_path),
         csv_metadata(file, metadata, package),
     ):
@@ -341,6 +345,16 @@ def sample_command(
         say(_CALIBRATED.format(columns=", ".join(calibrated_columns)))
     if guard is not None:
         say(guard.sentence)
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Shows what the block warns of, each once, after it has ended well."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(each.message) for each in caught):
+        warn(text)
 
 
 def _check_request(
