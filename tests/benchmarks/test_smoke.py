@@ -31,7 +31,6 @@ SCRIPTS = [
 ]
 PAGES = {
     "baselines.page": lambda module: module.page(),
-    "images.grid": lambda module: module.page(),
     "images.peers_page": lambda module: module.page(),
     "linked.page": lambda module: module.written(),
     "scoreboard.board": lambda module: module.page(),
