@@ -42,7 +42,7 @@ REAL, FULL_MMD = "real", "full-mmd"
 """What may stand for a method and has no privacy."""
 GENERATED = 60_000
 # What is public of drawings: they are ink on an empty page. The shares of the suprema are such that hardly a simulated
-# digit (../simulated_digits.py) is clipped; photographs would be.
+# digit (benchmarks/simulated_digits.py of commit 14f1ae5e) is clipped; photographs would be.
 DRAWINGS = {"dp-hp": {"reference": 0.0, "sum_bound": 0.55, "product_bound": 0.25}}
 
 

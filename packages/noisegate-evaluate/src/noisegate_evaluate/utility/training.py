@@ -105,7 +105,8 @@ def selected_answer(
     """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest.
 
     The "syn" protocol of DPImageBench, Gong and others (2025), https://arxiv.org/abs/2503.14681: the epoch with the
-    highest accuracy on held-out images. The recipe was settled on simulated digits (benchmarks/simulated_digits.py).
+    highest accuracy on held-out images. The recipe was settled on simulated digits
+    (benchmarks/simulated_digits.py of commit 14f1ae5e).
     """
     device = choose_device(recipe.device)
     split = _split(len(train.labels), recipe.held_out, seed)

@@ -92,7 +92,7 @@ class RecordGAN(AdversarialMethod):
     """What DP-GAN and DP-CGAN share.
 
     Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did worse;
-    those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
+    those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py of commit 14f1ae5e).
     """
 
     audit_settings: ClassVar[Mapping[str, Any]] = {

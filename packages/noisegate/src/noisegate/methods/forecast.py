@@ -4,8 +4,9 @@ A forecast follows from public facts, before anything is spent. It starts from t
 on the share of records that half the cells of a one-way table hold together
 (`expected_error`). Over tables, ε and numbers of records, the odds of a synthetic
 record to be in a wrong cell grew with a power of that noise, below 1 as a fit denoises.
-Those constants come from `benchmarks/tables/verdict.py`. The word for a noise is the
-one that most of many real tables reached at it (`noisegate.methods.word_odds`).
+Those constants come from `benchmarks/tables/verdict.py` as it stood at commit 14f1ae5e.
+The word for a noise is the one that most of many real tables reached at it
+(`noisegate.methods.word_odds`).
 
 Verdicts put a forecast in words: that of a plan with what would lead to a better one
 (`verdict_of_plan`), that of a fit with what its release shows (`verdict_of_fit`).
