@@ -25,10 +25,10 @@ from noisegate import Schema
 BENCHMARKS = Path(__file__).parents[1]
 sys.path += [str(BENCHMARKS / "tables"), str(BENCHMARKS / "linked")]
 
+import causal  # noqa: E402
 import linked_sets  # noqa: E402
 import regression  # noqa: E402
 import tables  # noqa: E402
-from causal import SIMULATED  # noqa: E402
 from documented import documented  # noqa: E402
 
 LEFT_OUT = 3
@@ -80,7 +80,7 @@ def _table(name: str) -> tuple[pa.Table, Schema, int]:
         records = regression.simulated(n_train + _TEST_RECORDS, 0)
         return records, regression.SCHEMA, n_train
     n_train = 600 if name == "small" else 10_000
-    return *SIMULATED["causal"](n_train + _TEST_RECORDS), n_train
+    return causal.causal(n_train + _TEST_RECORDS), causal.schema(), n_train
 
 
 def main() -> int:

@@ -1,110 +1,72 @@
-"""Tables from structural causal models and other formulas, to judge verdicts on: what ties columns is known.
+"""Records of a structural causal model: what ties their columns is known.
 
 Bounds and levels follow from the formulas below and from no sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
 from noisegate import Schema
-from noisegate.schema import Boolean, Categorical, Column, Continuous
+from noisegate.schema import Categorical, Column, Continuous
 
-Table = tuple[pa.Table, Schema]
+N_COLUMNS = 10
+N_CLASSES = 2
+_SEED = 3
+_LEVELS = tuple("abcde")
+_LEVEL_ENDS = (-1.5, -0.5, 0.5, 1.5)
 
 
-def causal(
-    rows: int,
-    *,
-    seed: int,
-    columns: int = 10,
-    classes: int = 2,
-    rare: float | None = None,
-) -> Table:
-    """Numeric columns, each a rough function of two before it, and a label of five of them with interactions.
+def schema() -> Schema:
+    """Returns what is public: nine numbers between -1 and 1, a column of five levels, a label of two classes."""
+    columns: list[Column] = [
+        Continuous(name=f"x{index}", lower=-1.0, upper=1.0)
+        for index in range(N_COLUMNS)
+        if index != 1
+    ]
+    columns.append(Categorical(name="x1", levels=_LEVELS))
+    columns.append(Categorical(name="y", levels=_class_names()))
+    return Schema(tuple(columns), label="y")
 
-    tanh(x / 3) brings every value between -1 and 1; the second column is cut into five levels. With `rare`, the second
-    of two classes has about this share of the records.
+
+def causal(n_records: int) -> pa.Table:
+    """Simulates numbers, each a rough function of two before it, and a label of five of them with interactions.
+
+    tanh(x / 3) brings every number between -1 and 1; the second column is cut into five levels.
     """
-    random = np.random.default_rng(seed)
-    values = np.zeros((rows, columns))
-    for place in range(columns):
-        parents = random.choice(place, min(place, 2), replace=False) if place else []
+    random = np.random.default_rng(_SEED)
+    values = np.zeros((n_records, N_COLUMNS))
+    for index in range(N_COLUMNS):
+        parents = random.choice(index, min(index, 2), replace=False) if index else []
         for parent in parents:
-            slope, bend = random.normal(), 2 * random.normal()
-            values[:, place] += (
-                np.tanh(bend * values[:, parent]) + 0.5 * slope * values[:, parent]
-            )
-        values[:, place] = (values[:, place] + random.normal(size=rows)) / np.sqrt(
-            1 + len(parents)
-        )
-    first, second, third, *_ = causes = random.choice(columns, 5, replace=False)
-    weights, products, folds = (
-        random.normal(size=(5, classes)),
-        *random.normal(size=(2, classes)),
-    )
-    scores = values[:, causes] @ weights + 1.5 * np.outer(
-        values[:, first] * values[:, second], products
-    )
-    scores += np.outer(np.abs(values[:, third]), folds)
-    if rare is not None:
-        scores[:, 1] += np.quantile(scores[:, 0] - scores[:, 1], 1 - 0.5 * rare) - 4
-    label = (1.5 * scores + random.gumbel(size=scores.shape)).argmax(axis=1)
+            slope = random.normal()
+            bend = 2 * random.normal()
+            values[:, index] += np.tanh(bend * values[:, parent])
+            values[:, index] += 0.5 * slope * values[:, parent]
+        values[:, index] += random.normal(size=n_records)
+        values[:, index] /= np.sqrt(1 + len(parents))
+    labels = _draw_labels(values, random)
     cells: dict[str, np.ndarray] = {
-        f"x{place}": np.round(np.tanh(values[:, place] / 3), 4)
-        for place in range(columns)
+        f"x{index}": np.round(np.tanh(values[:, index] / 3), 4)
+        for index in range(N_COLUMNS)
     }
-    cells["x1"] = np.array(list("abcde"))[
-        np.digitize(values[:, 1], (-1.5, -0.5, 0.5, 1.5))
-    ]
-    levels = tuple(f"class {place}" for place in range(classes))
-    schema: list[Column] = [
-        Continuous(name=name, lower=-1.0, upper=1.0) for name in cells if name != "x1"
-    ]
-    schema += [
-        Categorical(name="x1", levels=tuple("abcde")),
-        Categorical(name="y", levels=levels),
-    ]
-    return pa.table(cells | {"y": np.array(levels)[label]}), Schema(
-        tuple(schema), label="y"
-    )
+    cells["x1"] = np.array(_LEVELS)[np.digitize(values[:, 1], _LEVEL_ENDS)]
+    cells["y"] = np.array(_class_names())[labels]
+    return pa.table(cells)
 
 
-def exclusive(rows: int, *, seed: int) -> Table:
-    """Six columns of four levels each, independent, and a label that is mostly the exclusive or of two of them."""
-    random = np.random.default_rng(seed)
-    codes = random.integers(0, 4, size=(rows, 6))
-    label = ((codes[:, 0] > 1) ^ (codes[:, 1] > 1)) ^ (random.random(rows) < 0.15)
-    cells = {f"c{place}": np.array(list("abcd"))[codes[:, place]] for place in range(6)}
-    columns = [Categorical(name=name, levels=tuple("abcd")) for name in cells]
-    return pa.table(cells | {"y": label}), Schema(
-        (*columns, Boolean(name="y")), label="y"
-    )
+def _draw_labels(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Draws a class of each record, (records,), from the values of five columns."""
+    causes = random.choice(N_COLUMNS, 5, replace=False)
+    first, second, third = causes[:3]
+    weights = random.normal(size=(5, N_CLASSES))
+    product_weights, fold_weights = random.normal(size=(2, N_CLASSES))
+    scores = values[:, causes] @ weights
+    scores += 1.5 * np.outer(values[:, first] * values[:, second], product_weights)
+    scores += np.outer(np.abs(values[:, third]), fold_weights)
+    return (1.5 * scores + random.gumbel(size=scores.shape)).argmax(axis=1)
 
 
-def answers(rows: int, *, seed: int, columns: int = 16) -> Table:
-    """Questions of yes or no behind which are three hidden traits, and a label that they add up to."""
-    random = np.random.default_rng(seed)
-    traits = random.normal(size=(rows, 3)) @ random.normal(size=(3, columns))
-    yes = traits + random.normal(size=(rows, columns)) > 0.7 * random.normal(
-        size=columns
-    )
-    odds = 0.8 * (yes - 0.5) @ random.normal(size=columns) - 0.5
-    cells = {f"q{place}": yes[:, place] for place in range(columns)}
-    schema = Schema([Boolean(name=name) for name in (*cells, "y")], label="y")
-    return pa.table(
-        cells | {"y": random.random(rows) < 1 / (1 + np.exp(-odds))}
-    ), schema
-
-
-SIMULATED: dict[str, Callable[[int], Table]] = {
-    "answers": lambda rows: answers(rows, seed=1),
-    "causal": lambda rows: causal(rows, seed=3),
-    "causal-8-classes": lambda rows: causal(rows, seed=6, columns=8, classes=8),
-    "causal-rare": lambda rows: causal(rows, seed=5, columns=7, rare=0.04),
-    "causal-20-columns": lambda rows: causal(rows, seed=8, columns=20),
-    "exclusive": lambda rows: exclusive(rows, seed=2),
-}
+def _class_names() -> tuple[str, ...]:
+    return tuple(f"class {index}" for index in range(N_CLASSES))
