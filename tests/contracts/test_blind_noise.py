@@ -2,7 +2,7 @@
 
 Whatever then differs came out past the noise: a number of records in a log, a shape, a divisor, a warning. OpenDP draws
 the noise of AIM and MST itself, and chooses by it what it counts: both are stood in for, and what OpenDP chooses is
-compared on neighbours in packages/noisegate/tests/gate/test_marginals_neighbours.py.
+compared on neighbours in packages/noisegate/tests/gate/sessions/test_marginals_neighbours.py.
 """
 
 import contextlib

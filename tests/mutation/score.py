@@ -66,7 +66,7 @@ TESTED = (
     "schema",
 )
 TESTS = ["tests/contracts", "tests/test_schema_certificate.py", "tests/test_cards.py"]
-TESTS += ["tests/test_runs.py", "packages/noisegate/tests/test_resumed_reading.py"]
+TESTS += ["tests/test_runs.py"]
 TESTS += [*(f"packages/noisegate/tests/{room}" for room in TESTED)]
 
 
