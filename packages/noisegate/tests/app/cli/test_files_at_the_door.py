@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-TABLE = Path(__file__).parents[2] / "files" / "expected-doors.toml"
+TABLE = Path(__file__).with_name("expected-doors.toml")
 CASES = tomllib.loads(TABLE.read_text("utf-8"))["case"]
 
 

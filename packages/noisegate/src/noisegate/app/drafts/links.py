@@ -380,7 +380,7 @@ def _refuse_leading_zeros(reference: _NamingColumn, identifier: _NamingColumn) -
 
     Example: "000017" in one file, as text, and 17 in the other, as a spreadsheet leaves
     it. They are different keys, as everywhere in noisegate. The
-    corpus of `tests/files/expected-doors.toml` has such files.
+    corpus of `tests/app/cli/expected-doors.toml` has such files.
 
     Raises:
         SchemaError: if so; nothing is returned else.

@@ -20,7 +20,7 @@ from noisegate.schema import Schema
 from noisegate.schema.columns import column_form
 from noisegate.sources.frames import read_table
 
-FILES = Path(__file__).parents[1] / "files"
+FILES = Path(__file__).with_name("files")
 EXPECTED = tomllib.loads((FILES / "expected-types.toml").read_text())
 LEVELS = ["low", "mid", "high", "never seen"]
 TABLES = {

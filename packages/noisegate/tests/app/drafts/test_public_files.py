@@ -18,7 +18,7 @@ from noisegate.sources.frames import read_table
 from noisegate.sources.overlap import check_apart, digest_of
 from noisegate.sources.sources import open_source
 
-FILES = Path(__file__).parents[1] / "files"
+FILES = Path(__file__).with_name("files")
 EXPECTED = tomllib.loads((FILES / "expected-drafts.toml").read_text("utf-8"))
 
 

@@ -23,7 +23,7 @@ from noisegate.schema import (
     Schema,
 )
 
-FILES = Path(__file__).parents[1] / "files" / "dictionaries"
+FILES = Path(__file__).with_name("files")
 REDCAP, CODEBOOK, PACKAGE, CSVW = (
     (FILES / name).read_text("utf-8")
     for name in (

@@ -1,0 +1,1 @@
+from tests.shared.data_room import people  # noqa: F401
