@@ -65,8 +65,8 @@ TESTED = (
     "sources",
     "schema",
 )
-TESTS = ["tests/contracts", "tests/test_schema_certificate.py", "tests/test_cards.py"]
-TESTS += ["tests/test_runs.py"]
+TESTS = ["tests/contracts"]
+TESTS += [f"packages/noisegate/tests/{file}" for file in ("test_cards.py", "app/runs")]
 TESTS += [*(f"packages/noisegate/tests/{room}" for room in TESTED)]
 
 

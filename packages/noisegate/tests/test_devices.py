@@ -1,10 +1,11 @@
-"""Bits of a fit depend on how many threads torch computes with: each thread has a number of its own."""
+"""Devices and threads: what is refused, and that each thread has its own number, on which the bits of a fit depend."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from noisegate.devices import one_thread
+from noisegate.devices import choose_device, one_thread
+from noisegate.errors import OptionError
 
 torch = pytest.importorskip("torch")
 CPU = torch.device("cpu")
@@ -41,3 +42,9 @@ def test_who_leaves_before_the_last_one_has_its_number_again_later():
         assert pool.submit(torch.get_num_threads).result() == 2
     assert within() == 1
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "cuda:99", "CPU"])
+def test_another_device_is_refused_with_the_choices(name):
+    with pytest.raises(OptionError, match=r"device=.*choose 'auto' or one of cpu"):
+        choose_device(name)

@@ -5,21 +5,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.shared.short_runs import SCHEMA, SMALL, TABLE
 from tests.shared.stated import ledger_of
 
 import noisegate
-from noisegate import Pairwise, Schema, Synthesizer
+from noisegate import Synthesizer
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
 from noisegate.methods.registry import make_for
-from noisegate.schema import Boolean, Integer
 from noisegate.sources.frames import read_table
 from noisegate_evaluate import evaluate_tables
 
-SCHEMA = Schema(
-    (Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill"
-)
-TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
-SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
 RUN = {"schema": SCHEMA, "epsilon": 2.0}
 
 

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 
 import pytest
 from rich.console import Console
+from tests.shared.short_runs import SCHEMA, SMALL, TABLE
 from tests.shared.stated import ledger_of
-from tests.test_python import SCHEMA, SMALL, TABLE
 
 from noisegate import Schema, fit
 from noisegate import progress as shown

@@ -417,7 +417,7 @@ def test_what_arrays_may_not_be(saved, tmp_path):
             pytest.fail(label)
 
 
-GOLDEN = Path(__file__).parent / "golden" / "models"
+GOLDEN = Path(__file__).parents[4] / "tests" / "golden" / "models"
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-7, 1.5, 2, 3])

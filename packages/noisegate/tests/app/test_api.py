@@ -1,14 +1,8 @@
 import gc
-import inspect
 import io
 import pickle
-import re
-from collections import Counter
 from datetime import date
 from functools import partial
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -19,7 +13,6 @@ from tests.shared.columns import boolean, categorical, integer
 import noisegate
 import noisegate.errors
 import noisegate.schema
-import noisegate_evaluate
 from noisegate import Schema, synthesize
 from noisegate.errors import OptionError
 from noisegate.gate.sums import Engine, LocalEngine
@@ -343,79 +336,3 @@ def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
             )
     model = noisegate.fit(schema=API_LINKED_SCHEMA, out=tmp_path / "model", resume=True)
     assert len(model.sample(5)["people"]) == 5
-
-
-# The reference of the documentation has every public name, each once, and nothing else.
-
-ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
-
-
-def extension_points():
-    spec = spec_from_file_location(
-        "doctests_of_public_names", Path(__file__).with_name("test_doctests.py")
-    )
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return [
-        f"{home}.{name}"
-        for home, names in module.EXTENSION_POINTS.items()
-        for name in names.split()
-    ]
-
-
-def public():
-    """Every public name, where several rooms offer it under the first of them."""
-    errors = [
-        name for name, kind in inspect.getmembers(noisegate.errors, inspect.isclass)
-    ]
-    found = {}
-    for room, names in (
-        ("noisegate", noisegate.__all__),
-        ("noisegate.schema", noisegate.schema.__all__),
-        ("noisegate_evaluate", noisegate_evaluate.__all__),
-        ("noisegate.errors", errors),
-    ):
-        for name in names:
-            thing = getattr(import_module(room), name)
-            place = (
-                id(thing)
-                if inspect.isclass(thing) or inspect.isfunction(thing)
-                else f"{room}.{name}"
-            )
-            if not name.startswith("__"):
-                point = noisegate._added().get(name) if room == "noisegate" else None
-                found.setdefault(
-                    place, f"{point.module}.{name}" if point else f"{room}.{name}"
-                )
-    return {*found.values(), *extension_points()}
-
-
-def listed():
-    return Counter(
-        name
-        for page in PAGES
-        for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
-    )
-
-
-def test_the_reference_has_every_public_name_and_no_other():
-    names, pages = public(), listed()
-    assert not names - set(pages), (
-        f"write a line `::: NAME` into a page of docs/api for {sorted(names - set(pages))}"
-    )
-    assert not set(pages) - names, (
-        f"docs/api lists what is not public: {sorted(set(pages) - names)}"
-    )
-    assert (
-        not [name for name, times in pages.items() if times > 1]
-        and "noisegate.methods.pairwise.Pairwise" in pages
-    )
-
-
-def test_every_page_is_in_the_menu():
-    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
-    assert [page.name for page in PAGES if f"api/{page.name}" not in menu] == []
-    assert set(re.findall(r"api/\S+\.md", menu)) == {
-        f"api/{page.name}" for page in PAGES
-    }

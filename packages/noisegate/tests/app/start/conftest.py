@@ -1,0 +1,1 @@
+from tests.shared.cli_room import *  # noqa: F403
