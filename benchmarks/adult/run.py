@@ -8,7 +8,6 @@ DIR holds train.csv and test.csv of the UCI table "Adult". The figures are compu
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import statistics
 import sys
@@ -18,12 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import pyarrow as pa
+from harness.options import needed, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from noisegate import Gate, Schema, UserError
+from noisegate import Gate, Schema
 from noisegate.methods.registry import method_named
 from noisegate.sources.frames import read_table
 from noisegate_evaluate import CAVEAT, Report, evaluate_tables
@@ -66,18 +70,22 @@ class Target:
 
 def main() -> int:
     """Runs the benchmark; 0 when every target is met, 1 when one is missed, 2 when it cannot run."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder with train.csv and test.csv"),
+        method="auto",
+        epsilon=1.0,
+        delta=1e-5,
+        seeds=5,
+        device="cpu",
+        json=optional(Path),
+    )
     console = Console()
-    try:
-        schema = Schema.from_toml(HERE / "schema.toml")
-        train, test = (
-            read_table(options.data / name, schema)
-            for name in ("train.csv", "test.csv")
-        )
-        runs, reports = _runs(options, schema, train, test, console)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    schema = Schema.from_toml(HERE / "schema.toml")
+    train, test = (
+        read_table(options.data / name, schema) for name in ("train.csv", "test.csv")
+    )
+    runs, reports = _runs(options, schema, train, test, console)
     targets = _targets(options)
     mean = {name: statistics.fmean(run[name] for run in runs) for name in TITLES}
     _print(console, runs, mean, _ceiling(reports[0]), targets)
@@ -96,7 +104,7 @@ def main() -> int:
                 for name, target in targets.items()
             },
         }
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     return 0 if all(met.values()) else 1
 
 
@@ -112,32 +120,6 @@ def _targets(options: argparse.Namespace) -> dict[str, Target]:
         for entry in entries
         if (entry["method"], entry["epsilon"]) == (options.method, options.epsilon)
     }
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Adult, end to end, against its targets."
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with train.csv and test.csv"
-    )
-    parser.add_argument("--method", default="auto")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=5,
-        help="number of runs; run i has public seed i and fresh noise",
-    )
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f"--seeds {options.seeds} must be at least 1")
-    return options
 
 
 def _runs(
@@ -254,4 +236,4 @@ def _print(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

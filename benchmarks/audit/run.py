@@ -9,7 +9,6 @@ every run, take most of it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -19,6 +18,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import Option, optional, read_options
 
 HERE = Path(__file__).resolve().parent
 FIGURES, PAGE = HERE / "figures.json", HERE / "README.md"
@@ -127,16 +130,15 @@ def _line(name: str, found: dict[str, Any]) -> str:
 
 def main() -> int:
     """Runs the audits that are asked for; 1 if a method exceeds its claim or a planted bug does not, else 0."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        only=Option(
+            kind=str, default=[], is_list=True, help="names of rows, or parts of them"
+        ),
+        epsilon=[0.5, 1.0, 4.0],
+        runs=optional(int),
+        table=False,
     )
-    parser.add_argument(
-        "--only", nargs="*", default=[], help="names of rows, or parts of them"
-    )
-    parser.add_argument("--epsilon", nargs="*", type=float, default=[0.5, 1.0, 4.0])
-    parser.add_argument("--runs", type=int, default=None)
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
     # OpenDP's models are compiled anew in every run, which this spares in part.
     os.environ.setdefault(
         "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "noisegate-jax")

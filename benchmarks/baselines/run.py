@@ -25,13 +25,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
+from harness.options import choice, needed, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from papers.catalogue import IMAGES, load, published
 from papers.published import Loaded
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from noisegate import Gate, Schema, UserError
+from noisegate import Gate, Schema
 from noisegate.atomic import new_file
 from noisegate.methods.registry import make_for
 from noisegate.records import Rows
@@ -55,28 +58,42 @@ MADE, ROUNDED = 32_561, 32_500
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Makes the rows that are asked for and prints them beside the published ones; 2 when it cannot run."""
-    options, console = _options(arguments), Console()
+    options, console = (
+        read_options(
+            __doc__,
+            arguments,
+            method=needed(str),
+            data=needed(Path),
+            data_set=choice([*IMAGES, *TABLES], "mnist"),
+            settings={},
+            epsilon=[1.0, 10.0],
+            adjacency=choice(["replace-one", "add-remove"], "add-remove"),
+            seeds=1,
+            first_seed=0,
+            records=optional(int, "the first so many training records; reduced"),
+            made=optional(int, "synthetic records; fewer than are private: reduced"),
+            classifiers="cnn,mlp,logistic",
+            grid=optional(Path, "folder for a picture of ten images of each class"),
+            device="cpu",
+            json=optional(Path),
+        ),
+        Console(),
+    )
     rows: list[dict[str, Any]] = (
         json.loads(options.json.read_text("utf-8")) if _there(options.json) else []
     )
-    try:
-        loaded = _load(options.data_set, options.data, options.records)
-        for epsilon in options.epsilon:
-            for seed in range(options.first_seed, options.first_seed + options.seeds):
-                asked = _asked(options, epsilon, seed)
-                if not any(
-                    all(row.get(name) == value for name, value in asked.items())
-                    for row in rows
-                ):
-                    rows.append(asked | _row(options, loaded, epsilon, seed))
-                    if options.json:
-                        with new_file(options.json, "--json", force=True) as file:
-                            file.write_text(
-                                json.dumps(rows, indent=1) + "\n", encoding="utf-8"
-                            )
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    loaded = _load(options.data_set, options.data, options.records)
+    for epsilon in options.epsilon:
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            asked = _asked(options, epsilon, seed)
+            if not any(
+                all(row.get(name) == value for name, value in asked.items())
+                for row in rows
+            ):
+                rows.append(asked | _row(options, loaded, epsilon, seed))
+                if options.json:
+                    with new_file(options.json, "--json", force=True) as file:
+                        write_json(file, rows, indent=1)
     _print(console, options, rows)
     return 0
 
@@ -321,61 +338,5 @@ def _print(
             )
 
 
-def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--method", required=True, help="any registered method")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of the data set; see ../papers/README.md",
-    )
-    parser.add_argument("--data-set", default="mnist", choices=[*IMAGES, *TABLES])
-    parser.add_argument(
-        "--settings",
-        type=json.loads,
-        default={},
-        help="a JSON object, as for `noisegate fit --set`",
-    )
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
-    parser.add_argument(
-        "--adjacency", default="add-remove", choices=["replace-one", "add-remove"]
-    )
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument(
-        "--records",
-        type=int,
-        default=None,
-        help="the first so many training records; reduced",
-    )
-    parser.add_argument(
-        "--made",
-        type=int,
-        default=None,
-        help="synthetic records; fewer than are private: reduced",
-    )
-    parser.add_argument("--classifiers", default="cnn,mlp,logistic", help="of images")
-    parser.add_argument(
-        "--grid",
-        type=Path,
-        default=None,
-        help="folder for a picture of ten images of each class",
-    )
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--json",
-        type=Path,
-        default=None,
-        help="file of rows; what is in it is not made again",
-    )
-    options = parser.parse_args(arguments)
-    if options.seeds < 1:
-        parser.error(f"--seeds {options.seeds} must be at least 1")
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import optional, read_options
 from rich.console import Console
 from rich.table import Table
 
@@ -23,13 +26,10 @@ def show(
     claims: Claims,
 ) -> int:
     """Prints figures and claims, writes the figures with --json FILE, and returns 0; an AssertionError if one fails."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        json=optional(Path),
     )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
     found, console = figures(), Console()
     table = Table(title=description.splitlines()[0], title_justify="left")
     table.add_column("figure")

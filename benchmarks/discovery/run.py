@@ -10,16 +10,19 @@ over the distance of the least and the largest value. The page is README.md.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
+from harness.options import Option, read_options
 
 from noisegate import discover_schema
 from noisegate.errors import OptionError
@@ -157,12 +160,11 @@ def line(found: dict[str, list[Found | None]]) -> str:
 
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        repeats=20,
+        table=Option(kind=Path, default=[], is_list=True),
     )
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--table", type=Path, nargs="*", default=[])
-    options = parser.parse_args()
     measure("Ten simulated columns", simulated, options.repeats)
     for path in options.table:
         columns = table(path)

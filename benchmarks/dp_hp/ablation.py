@@ -7,21 +7,26 @@ one. The products are of random columns, a release each, matched one after anoth
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
 from authors_codes import matched_rows, read_codes
 from discretised import SCHEMA, discretise, domain, published_distance
+from harness.options import needed, option, optional, read_options
+from harness.printing import print_table
+from harness.results import read_json, write_json
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from noisegate import DPHP, Gate, Schema, UserError
+from noisegate import DPHP, Gate, Schema
 from noisegate.schema import Integer
 from noisegate.sources.frames import read_table
 from noisegate_evaluate import CAVEAT
@@ -30,38 +35,23 @@ ALPHAS = (3, 4)
 
 
 def options_of(
-    what: str, values: str, default: Sequence[float], kind: type
+    text: str | None, values: str, default: Sequence[float]
 ) -> argparse.Namespace:
     """Returns what the command was asked; `values` names the setting that varies."""
-    parser = argparse.ArgumentParser(description=what)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with train.csv of Adult"
+    options = read_options(
+        text,
+        data=needed(Path, "folder with train.csv of Adult"),
+        codes=optional(
+            Path, "folder with sdgym_bounded_adult.npy: take its records alone"
+        ),
+        **{values: list(default)},
+        seeds=1,
+        steps=option(400, "of the fit; the paper's eight epochs are 80 of a tenth"),
+        product_order=option(5, "the paper: 10"),
+        json=optional(Path, "keep the runs there; one that is there is not made again"),
     )
-    parser.add_argument(
-        "--codes",
-        type=Path,
-        help="folder with sdgym_bounded_adult.npy: take its records alone",
-    )
-    parser.add_argument(
-        f"--{values}", type=kind, nargs="+", default=list(default), dest="values"
-    )
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=400,
-        help="of the fit; the paper's eight epochs are 80 of a tenth",
-    )
-    parser.add_argument("--product-order", type=int, default=5, help="the paper: 10")
-    parser.add_argument(
-        "--json",
-        type=Path,
-        help="keep the runs there; one that is there is not made again",
-    )
-    found = parser.parse_args()
-    if found.seeds < 1 or found.steps < 1:
-        parser.error("--seeds and --steps must be at least 1")
-    return found
+    options.values = getattr(options, values)
+    return options
 
 
 def table_of(options: argparse.Namespace) -> tuple[pa.Table, Schema]:
@@ -120,52 +110,30 @@ def ablation(
     paper: Mapping[float, Sequence[float]],
     **fixed: Any,
 ) -> int:
-    """Runs a table, one row for each value of `setting`, beside the paper's; 2 when it cannot run."""
+    """Runs a table, one row for each value of `setting`, beside the paper's."""
     console = Console()
-    runs = (
-        json.loads(options.json.read_text(encoding="utf-8"))["runs"]
-        if options.json and options.json.exists()
-        else []
-    )
+    runs = read_json(options.json, {"runs": []})["runs"]
     epsilon = fixed.pop("epsilon")
-    try:
-        table, schema = table_of(options)
-        with Progress(console=console, transient=True) as progress:
-            task = progress.add_task("fits", total=len(options.values) * options.seeds)
-            for value in options.values:
-                for seed in range(options.seeds):
-                    asked = {
-                        "value": value,
-                        "seed": seed,
-                        "steps": options.steps,
-                        "product_order": options.product_order,
-                    }
-                    asked["records"] = table.num_rows
-                    if not any(asked.items() <= one.items() for one in runs):
-                        settings = _settings(options) | fixed | {setting: value}
-                        runs.append(
-                            asked
-                            | run(table, schema, settings, epsilon=epsilon, seed=seed)
-                        )
-                        if options.json:
-                            content = {
-                                "caveat": CAVEAT,
-                                "epsilon": epsilon,
-                                "runs": runs,
-                            }
-                            options.json.write_text(
-                                json.dumps(content, indent=2) + "\n", encoding="utf-8"
-                            )
-                    progress.advance(task)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    table, schema = table_of(options)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("fits", total=len(options.values) * options.seeds)
+        for value, seed in itertools.product(options.values, range(options.seeds)):
+            key = {
+                "value": value,
+                "seed": seed,
+                "steps": options.steps,
+                "product_order": options.product_order,
+                "records": table.num_rows,
+            }
+            if not any(key.items() <= done.items() for done in runs):
+                settings = _settings(options) | fixed | {setting: value}
+                figures = run(table, schema, settings, epsilon=epsilon, seed=seed)
+                runs.append(key | figures)
+                content = {"caveat": CAVEAT, "epsilon": epsilon, "runs": runs}
+                write_json(options.json, content)
+            progress.advance(task)
     _print(
-        console,
-        title,
-        setting,
-        paper,
-        [one for one in runs if one["value"] in options.values],
+        title, setting, paper, [one for one in runs if one["value"] in options.values]
     )
     return 0
 
@@ -185,29 +153,23 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(
-    console: Console,
     title: str,
     setting: str,
     paper: Mapping[float, Sequence[float]],
     runs: Sequence[Mapping[str, Any]],
 ) -> None:
-    page = Table(title=title, title_justify="left")
-    for heading in (setting, "α = 3", "α = 4", "the paper, α = 3", "α = 4", "seeds"):
-        page.add_column(heading, justify="right")
+    rows = []
     for value in dict.fromkeys(one["value"] for one in runs):
         of_value = [one for one in runs if one["value"] == value]
-        ours = [
+        means = [
             np.mean([one[f"alpha_{alpha}"] for one in of_value]) for alpha in ALPHAS
         ]
-        theirs = [f"{figure:.3f}" for figure in paper.get(value, ())] or ["", ""]
-        page.add_row(
-            f"{value:g}",
-            *(f"{figure:.3f}" for figure in ours),
-            *theirs,
-            str(len(of_value)),
-        )
-    console.print(page)
-    console.print(
+        published = [f"{figure:.3f}" for figure in paper.get(value, ())] or ["", ""]
+        ours = [f"{mean:.3f}" for mean in means]
+        rows.append([f"{value:g}", *ours, *published, len(of_value)])
+    headings = [setting, "α = 3", "α = 4", "the paper, α = 3", "α = 4", "seeds"]
+    print_table(title, headings, rows, n_left=0)
+    print(
         "Reduced: order of the products and steps as given; one mixture of products, not the paper's network."
     )
-    console.print(CAVEAT)
+    print(CAVEAT)

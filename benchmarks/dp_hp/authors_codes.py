@@ -9,15 +9,17 @@ their numbers alone; after that every row must be one of the training file's, as
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import numpy.typing as npt
 from discretised import BOUNDED, SCHEMA, SIMPLE, discretise, domain
+from harness.options import needed, optional, read_options
+from harness.results import write_json
 from rich.console import Console
 
 from noisegate import Schema
@@ -125,17 +127,12 @@ def simplified(bounded: Codes) -> Codes:
 
 def main() -> int:
     """Compares the arrays with our rule; 0 when they agree, 1 when not, 2 when it cannot be told."""
-    parser = argparse.ArgumentParser(
-        description="The authors' discretised Adult arrays against our rule."
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder with train.csv of Adult"),
+        codes=needed(Path, "folder with the authors' .npy files"),
+        json=optional(Path),
     )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with train.csv of Adult"
-    )
-    parser.add_argument(
-        "--codes", type=Path, required=True, help="folder with the authors' .npy files"
-    )
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    options = parser.parse_args()
     console = Console()
     try:
         table = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
@@ -164,8 +161,7 @@ def main() -> int:
     }
     for what, count in found.items():
         console.print(f"{what}: {count:,}")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, found)
     return 0 if not missing and not sum(apart.values()) else 1
 
 

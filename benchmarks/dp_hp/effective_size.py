@@ -14,7 +14,6 @@ Accuracies are of real test images, outside the guarantee.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
@@ -24,6 +23,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import Option, optional, read_options
+from harness.results import write_json
 from rich.console import Console
 from rich.table import Table
 
@@ -88,7 +91,16 @@ def figures(curves: Mapping[str, Curve]) -> dict[str, dict[str, float | None]]:
 
 def main() -> int:
     """Prints both numbers for the authors' curves and ours."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        runs=Option(
+            kind=Path,
+            default=[],
+            is_list=True,
+            help="files of figure_3.py --curve --json",
+        ),
+        json=optional(Path),
+    )
     published = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
         "curves"
     ]
@@ -125,26 +137,8 @@ def main() -> int:
                 value,
             )
     Console().print(page)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, found)
     return 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Effective data-set sizes (DP-HP, section 5.3)."
-    )
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="files of figure_3.py --curve --json",
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write both numbers there"
-    )
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

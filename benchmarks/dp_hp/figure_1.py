@@ -10,7 +10,6 @@ and the interval [0, 1] that the library's columns live in. Everything is simula
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tomllib
@@ -28,6 +27,8 @@ from noisegate_papers.queries.hermite import Series, hermite, rho_of, shortest_s
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.options import fail, option, optional, read_options
+from harness.results import write_json
 from papers.mmd_bounds import hermite_kernel_error, random_fourier_kernel_error
 
 HERE = Path(__file__).parent
@@ -86,30 +87,20 @@ def main() -> int:
             for setting, found in zip(settings, curves, strict=True)
         }
         content |= {"order 2 / 500 random features": ratio, "met": met}
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     return 0 if met else 1
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Approximation error of the Gaussian kernel, by number of features."
+    options = read_options(
+        __doc__,
+        points=option(300, "in each of the two samples; the paper has 100"),
+        draws=option(100, "of the random frequencies"),
+        plot=optional(Path),
+        json=optional(Path),
     )
-    parser.add_argument(
-        "--points",
-        type=int,
-        default=300,
-        help="in each of the two samples; the paper has 100",
-    )
-    parser.add_argument(
-        "--draws", type=int, default=100, help="of the random frequencies"
-    )
-    parser.add_argument("--plot", type=Path, default=None, help="write a PNG there")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
     if min(options.points, options.draws) < 2:
-        parser.error(
+        fail(
             f"--points {options.points} and --draws {options.draws} must be at least 2"
         )
     return options

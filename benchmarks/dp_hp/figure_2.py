@@ -10,8 +10,6 @@ beside the other at the same ε, δ and adjacency (replace-one, as in the paper;
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 import time
@@ -19,8 +17,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
+from harness.options import choices, optional, read_options
+from harness.results import write_json
 from mixture_likelihood import LabelledMixture, coverage, negative_log_likelihood
 from rich.console import Console
 from rich.progress import track
@@ -85,7 +87,14 @@ def arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> int:
     """Runs the benchmark; 0 when every expectation is met, else 1."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        epsilon=1.0,
+        seeds=1,
+        methods=choices(list(METHODS), ["dp-hp", "dp-merf"]),
+        plot=optional(Path),
+        json=optional(Path),
+    )
     truth = mixture()
     train = draw(truth, EACH * 9 // 10, seed=2022)
     figures: dict[str, list[dict[str, float]]] = {name: [] for name in options.methods}
@@ -122,35 +131,10 @@ def main() -> int:
         "seconds": 0.0,
     }
     met = _print(means)
-    if options.json:
-        options.json.write_text(
-            json.dumps({"runs": figures, "mean": means, "met": met}, indent=2) + "\n",
-            encoding="utf-8",
-        )
+    write_json(options.json, {"runs": figures, "mean": means, "met": met})
     if options.plot:
         _plot(samples, means, options)
     return 0 if all(met.values()) else 1
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Figure 2 of DP-HP: 25 Gaussians in five classes."
-    )
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument(
-        "--methods", nargs="+", choices=list(METHODS), default=["dp-hp", "dp-merf"]
-    )
-    parser.add_argument(
-        "--plot", type=Path, default=None, help="write the picture there, a PNG file"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f"--seeds {options.seeds} must be at least 1")
-    return options
 
 
 def _print(means: dict[str, dict[str, float]]) -> dict[str, bool]:

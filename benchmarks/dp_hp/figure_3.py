@@ -25,12 +25,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 from full_mmd import STEPS, drawn, fitted_by_mmd
+from harness.options import Option, choice, fail, needed, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from papers.catalogue import load, published
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from noisegate import Gate, Synthesizer, UserError
+from noisegate import Gate, Synthesizer
 from noisegate.methods.registry import method_named
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate import LabelledRows, twelve, utility_scores
@@ -49,21 +52,17 @@ DRAWINGS = {"dp-hp": {"reference": 0.0, "sum_bound": 0.55, "product_bound": 0.25
 def main() -> int:
     """Runs the benchmark; 0 when the expectation is met or there is none, 1 when it is missed, 2 when it cannot run."""
     options = _options()
-    try:
-        if options.method not in (REAL, FULL_MMD):
-            method_named(options.method, makes="records")
-        options.out.mkdir(parents=True, exist_ok=True)
-        runs = [_run(options, seed, options.rows) for seed in range(options.seeds)]
-        curve = {
-            rows: [_run(options, seed, rows) for seed in range(options.seeds)]
-            for rows in options.curve
-        }
-    except UserError as error:
-        Console().print(f"[red]{error}[/red]")
-        return 2
+    if options.method not in (REAL, FULL_MMD):
+        method_named(options.method, makes="records")
+    options.out.mkdir(parents=True, exist_ok=True)
+    runs = [_run(options, seed, options.rows) for seed in range(options.seeds)]
+    curve = {
+        rows: [_run(options, seed, rows) for seed in range(options.seeds)]
+        for rows in options.curve
+    }
     if options.json:
         content = {"method": options.method, "runs": runs, "curve": curve}
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     for rows, of_rows in curve.items():
         accuracies = [run["accuracy"] for run in of_rows]
         Console().print(
@@ -100,7 +99,7 @@ def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
         **told,
         "notes": list(report.notes),
     }
-    found.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_json(found, figures)
     return figures
 
 
@@ -252,60 +251,33 @@ def _print(options: argparse.Namespace, runs: list[dict[str, Any]]) -> bool:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Twelve classifiers on synthetic digits (DP-HP, Figure 3)."
+    options = read_options(
+        __doc__,
+        data=needed(Path),
+        out=needed(Path),
+        data_set=choice(["mnist", "fashion-mnist"]),
+        method="dp-hp",
+        settings={},
+        epsilon=1.0,
+        adjacency=choice(["replace-one", "add-remove"]),
+        seeds=3,
+        rows=GENERATED,
+        curve=Option(
+            kind=int,
+            default=[],
+            is_list=True,
+            help="and with so many of the images, too",
+        ),
+        jobs=optional(int),
+        device="cpu",
+        json=optional(Path),
     )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of the data set; see ../papers/README.md",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder for models and figures; what is there is kept",
-    )
-    parser.add_argument(
-        "--data-set", default="mnist", choices=["mnist", "fashion-mnist"]
-    )
-    parser.add_argument(
-        "--method",
-        default="dp-hp",
-        help="any that makes images of a table of pixels (default: dp-hp), real, full-mmd",
-    )
-    parser.add_argument(
-        "--settings",
-        type=json.loads,
-        default={},
-        help="a JSON object, as for `noisegate fit`",
-    )
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument(
-        "--adjacency", default="replace-one", choices=["replace-one", "add-remove"]
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=GENERATED)
-    parser.add_argument(
-        "--curve",
-        type=int,
-        nargs="*",
-        default=[],
-        help="and with so many of the images, too",
-    )
-    parser.add_argument("--jobs", type=int, default=None)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures of all runs there"
-    )
-    options = parser.parse_args()
     if options.seeds < 1 or not all(
         50 <= rows <= GENERATED for rows in (options.rows, *options.curve)
     ):
-        parser.error("--seeds must be at least 1, --rows and --curve from 50 to 60,000")
+        fail("--seeds must be at least 1, --rows and --curve from 50 to 60,000")
     return options
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

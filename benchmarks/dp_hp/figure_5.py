@@ -9,14 +9,16 @@ a standard normal with a fixed seed; no private data.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tomllib
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import numpy.typing as npt
+from harness.options import optional, read_options
+from harness.results import write_json
 from rich.console import Console
 from rich.table import Table
 
@@ -30,12 +32,11 @@ Numbers = npt.NDArray[np.float64]
 
 def main() -> int:
     """Prints the page; 0 when both orders are at most what the paper states, else 1."""
-    parser = argparse.ArgumentParser(
-        description="Figure 5 of DP-HP: features at two length scales."
+    options = read_options(
+        __doc__,
+        plot=optional(Path),
+        json=optional(Path),
     )
-    parser.add_argument("--plot", type=Path, help="write the picture there, a PNG file")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    options = parser.parse_args()
     points = np.random.default_rng(2).standard_normal(POINTS)
     features = {scale: features_of(points, scale) for scale in SCALES}
     expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
@@ -71,10 +72,7 @@ def main() -> int:
     console = Console()
     console.print(page)
     console.print(f"{expected['source']}: {'met' if met else 'missed'}")
-    if options.json:
-        options.json.write_text(
-            json.dumps({"scales": found, "met": met}, indent=2) + "\n", encoding="utf-8"
-        )
+    write_json(options.json, {"scales": found, "met": met})
     if options.plot:
         _plot(options.plot, features)
     return 0 if met else 1

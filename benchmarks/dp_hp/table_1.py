@@ -22,11 +22,15 @@ import time
 import tomllib
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
 from authors_codes import matched_rows, read_codes
 from codes import code_distances, code_schema
 from discretised import SCHEMA, Version, discretise, domain, published_distance
+from harness.options import choice, choices, needed, optional, read_options
+from harness.results import write_json
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -44,7 +48,20 @@ ROW = ("version", "epsilon", "method")
 
 def main() -> int:
     """Runs the benchmark; 0 when every expectation is met, else 1."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder with train.csv of Adult"),
+        codes=optional(
+            Path, "folder with sdgym_bounded_adult.npy: take its records alone"
+        ),
+        epsilon=[0.3, 0.1],
+        methods=["dp-hp", "dp-merf", "privbayes"],
+        version=choices(["bounded", "simple"], ["bounded"], "D, or D*"),
+        settings="{}",
+        adjacency=choice(["replace-one", "add-remove"]),
+        seeds=3,
+        json=optional(Path),
+    )
     train = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
     if options.codes:
         train = train.take(
@@ -73,7 +90,7 @@ def main() -> int:
             "records": len(train),
             "runs": runs,
         }
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     return 0 if _print(means, options) else 1
 
 
@@ -164,45 +181,6 @@ def _print(
     console.print(page)
     console.print(f"DP-HP at least as good as the paper's figures: {met}. {CAVEAT}")
     return met
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="α-way marginals of the discretised Adult table (DP-HP, Table 1)."
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with train.csv of Adult"
-    )
-    parser.add_argument(
-        "--codes",
-        type=Path,
-        help="folder with sdgym_bounded_adult.npy: take its records alone",
-    )
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 0.1])
-    parser.add_argument(
-        "--methods", nargs="+", default=["dp-hp", "dp-merf", "privbayes"]
-    )
-    parser.add_argument(
-        "--version",
-        nargs="+",
-        choices=["bounded", "simple"],
-        default=["bounded"],
-        help="D, or D*",
-    )
-    parser.add_argument(
-        "--settings", default="{}", help="a JSON object of settings by method"
-    )
-    parser.add_argument(
-        "--adjacency", default="replace-one", choices=["replace-one", "add-remove"]
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f"--seeds {options.seeds} must be at least 1")
-    return options
 
 
 if __name__ == "__main__":

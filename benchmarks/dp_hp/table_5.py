@@ -8,9 +8,8 @@ and eight of them. What is to be compared is the shape: nothing up to γ = 1, wo
 
 from __future__ import annotations
 
-import sys
-
 from ablation import ablation, options_of
+from harness.printing import run_main
 
 PAPER = {
     0.001: (0.474, 0.570),
@@ -25,12 +24,7 @@ PAPER = {
 
 def main() -> int:
     """Prints the table."""
-    options = options_of(
-        "Table 5 of DP-HP: the weight of the product kernel.",
-        "gamma",
-        tuple(PAPER),
-        float,
-    )
+    options = options_of(__doc__, "gamma", tuple(PAPER))
     title = "γ on discretised Adult, ε = 0.3, replace-one; the paper: Census"
     return ablation(
         options, title, "gamma", PAPER, epsilon=0.3, product_columns=5, draws=8
@@ -38,4 +32,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -8,18 +8,15 @@ Seven columns have (order + 1)⁷ coordinates, 279,936 at order 5, and take minu
 
 from __future__ import annotations
 
-import sys
-
 from ablation import ablation, options_of
+from harness.printing import run_main
 
 PAPER = {2: (0.367, 0.466), 5: (0.340, 0.434), 7: (0.332, 0.422)}
 
 
 def main() -> int:
     """Prints the table."""
-    options = options_of(
-        "Table 8 of DP-HP: the columns of a product.", "product-columns", (2, 5), int
-    )
+    options = options_of(__doc__, "product_columns", (2, 5))
     title = "D_prod on discretised Adult, ε = 1, replace-one, γ = 1"
     return ablation(
         options, title, "product_columns", PAPER, epsilon=1.0, gamma=1.0, draws=8
@@ -27,4 +24,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

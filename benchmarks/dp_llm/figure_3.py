@@ -9,18 +9,20 @@ OUT/figure_3-….png. What is trained is kept in OUT, also for the other figures
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
+from harness.options import choice, needed, option, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from maps import NAMES, SHAPE, Maps, Pixels, Setup, prepared, test_images
 from rich.console import Console
 from rich.progress import Progress
 
-from noisegate import UserError
 from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
 # Coats and sandals in the paper's figure; in MNIST digits that are written in more than one way.
@@ -32,7 +34,17 @@ PUBLISHED = {"fashion-mnist": 0.87}
 
 def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot run."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder of the data set"),
+        out=needed(Path),
+        dataset=choice(tuple(SHOWN), "fashion-mnist"),
+        epochs=20,
+        projection=option(300, "D'; 0 for none, where single maps are smoother"),
+        temperature=optional(float, "T; the authors' is 1, for MNIST 30"),
+        seed=0,
+        json=optional(Path),
+    )
     console = Console()
     chosen = {
         "projection": options.projection or None,
@@ -43,30 +55,26 @@ def main() -> int:
         epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen
     )
     place = options.out / f"figure_3-{setup.name}.png"
-    try:
-        with Progress(console=console, transient=True) as progress:
-            task = progress.add_task("training")
-            maps = prepared(
-                setup,
-                options.data,
-                options.out,
-                lambda done, of: progress.update(task, completed=done, total=of),
-            )
-        images, labels = test_images(options.dataset, options.data)
-        rows, first = [], []
-        for kind in SHOWN[options.dataset]:
-            for image in images[labels == kind][:IMAGES]:
-                rows.append(
-                    strongest_row(
-                        maps, image, f"{NAMES[options.dataset][kind]}", options.dataset
-                    )
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("training")
+        maps = prepared(
+            setup,
+            options.data,
+            options.out,
+            lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    images, labels = test_images(options.dataset, options.data)
+    rows, first = [], []
+    for kind in SHOWN[options.dataset]:
+        for image in images[labels == kind][:IMAGES]:
+            rows.append(
+                strongest_row(
+                    maps, image, f"{NAMES[options.dataset][kind]}", options.dataset
                 )
-                first.append(maps.strongest(image, 1)[2][0])
-        title = f"The {STRONGEST} strongest maps, {options.dataset}, no privacy"
-        maps_picture(rows, place, shape=SHAPE, title=title)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+            )
+            first.append(maps.strongest(image, 1)[2][0])
+    title = f"The {STRONGEST} strongest maps, {options.dataset}, no privacy"
+    maps_picture(rows, place, shape=SHAPE, title=title)
     told = {
         "dataset": options.dataset,
         "epochs": options.epochs,
@@ -81,8 +89,7 @@ def main() -> int:
         f"{told['paper'] or '(which has FashionMNIST only)'}; the strongest map has "
         f"{np.mean(first):.0%} of the weight in the mean. Picture: {place}"
     )
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, told)
     return 0
 
 
@@ -98,42 +105,5 @@ def strongest_row(maps: Maps, image: Pixels, label: str, dataset: str) -> MapRow
     )
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Figure 3 of DP-LLM: the strongest maps of test images."
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder of the data set"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder of pictures, and of what was trained",
-    )
-    parser.add_argument("--dataset", choices=tuple(SHOWN), default="fashion-mnist")
-    parser.add_argument("--epochs", type=int, default=20, help="the paper has 20")
-    parser.add_argument(
-        "--projection",
-        type=int,
-        default=300,
-        help="D'; 0 for none, where single maps are smoother",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=None,
-        help="T; the authors' is 1, for MNIST 30",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="public seed of the start")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if options.epochs < 1:
-        parser.error(f"--epochs {options.epochs} must be at least 1")
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -10,22 +10,24 @@ where only that is at hand. The picture goes to OUT/figure_4-….png. What is tr
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import torch
 from attributions import integrated_gradients, smooth_gradients
 from cnn import prepared_cnn
+from harness.options import choice, needed, option, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from maps import NAMES, SHAPE, Pixels, Setup, prepared, test_images
 from rich.console import Console
 from rich.progress import Progress
 from torch import nn
 
-from noisegate import UserError
 from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
 # What the paper trains both to.
@@ -34,7 +36,18 @@ PUBLISHED = {"fashion-mnist": 0.87}
 
 def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot run."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder of the data set"),
+        out=needed(Path),
+        dataset=choice(tuple(NAMES), "fashion-mnist"),
+        epochs=20,
+        cnn_epochs=5,
+        projection=option(300, "D'; 0 for none, where single maps are smoother"),
+        temperature=optional(float, "T; the authors' is 1, for MNIST 30"),
+        seed=0,
+        json=optional(Path),
+    )
     console = Console()
     chosen = {
         "projection": options.projection or None,
@@ -45,48 +58,43 @@ def main() -> int:
         epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen
     )
     place = options.out / f"figure_4-{setup.name}.png"
-    try:
-        with Progress(console=console, transient=True) as progress:
-            task = progress.add_task("training")
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("training")
 
-            def report(done: int, steps: int) -> None:
-                progress.update(task, completed=done, total=steps)
+        def report(done: int, steps: int) -> None:
+            progress.update(task, completed=done, total=steps)
 
-            maps = prepared(setup, options.data, options.out, report)
-            network, accuracy = prepared_cnn(
-                options.dataset,
-                options.data,
-                options.out,
-                epochs=options.cnn_epochs,
-                seed=options.seed,
-                report=report,
-            )
-        images, labels = test_images(options.dataset, options.data)
-        rows = []
-        for kind, name in enumerate(NAMES[options.dataset]):
-            image = images[labels == kind][0]
-            found, best, weights = maps.strongest(image, 1)
-            shown = np.concatenate([attributions(network, image, kind), best])
-            captions = ("IG of the CNN", "SG of the CNN", f"LLM, σ = {weights[0]:.2f}")
-            name = f"{name}: {NAMES[options.dataset][found]}"
-            rows.append(MapRow(name=name, image=image, maps=shown, captions=captions))
-        maps_picture(
-            rows,
-            place,
-            shape=SHAPE,
-            title=f"Attributions and maps, {options.dataset}, no privacy",
+        maps = prepared(setup, options.data, options.out, report)
+        network, accuracy = prepared_cnn(
+            options.dataset,
+            options.data,
+            options.out,
+            epochs=options.cnn_epochs,
+            seed=options.seed,
+            report=report,
         )
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    images, labels = test_images(options.dataset, options.data)
+    rows = []
+    for kind, name in enumerate(NAMES[options.dataset]):
+        image = images[labels == kind][0]
+        found, best, weights = maps.strongest(image, 1)
+        shown = np.concatenate([attributions(network, image, kind), best])
+        captions = ("IG of the CNN", "SG of the CNN", f"LLM, σ = {weights[0]:.2f}")
+        name = f"{name}: {NAMES[options.dataset][found]}"
+        rows.append(MapRow(name=name, image=image, maps=shown, captions=captions))
+    maps_picture(
+        rows,
+        place,
+        shape=SHAPE,
+        title=f"Attributions and maps, {options.dataset}, no privacy",
+    )
     told = {"dataset": options.dataset, "maps": maps.told["accuracy"], "cnn": accuracy}
     told |= {"paper": PUBLISHED.get(options.dataset)}
     console.print(
         f"Accuracy on test images: maps {told['maps']:.4f} ({options.epochs} epochs), CNN {accuracy:.4f} "
         f"({options.cnn_epochs}); in the paper {told['paper'] or '(which has FashionMNIST only)'}. Picture: {place}"
     )
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, told)
     return 0
 
 
@@ -97,47 +105,5 @@ def attributions(network: nn.Module, image: Pixels, kind: int) -> Pixels:
     return torch.cat(both).numpy()
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Figure 4 of DP-LLM: attributions of a CNN beside linear maps."
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder of the data set"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder of pictures, and of what was trained",
-    )
-    parser.add_argument("--dataset", choices=tuple(NAMES), default="fashion-mnist")
-    parser.add_argument(
-        "--epochs", type=int, default=20, help="of the maps; the paper has 20"
-    )
-    parser.add_argument("--cnn-epochs", type=int, default=5)
-    parser.add_argument(
-        "--projection",
-        type=int,
-        default=300,
-        help="D'; 0 for none, where single maps are smoother",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=None,
-        help="T; the authors' is 1, for MNIST 30",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="public seed of both starts"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the accuracies there"
-    )
-    options = parser.parse_args()
-    if min(options.epochs, options.cnn_epochs) < 1:
-        parser.error("--epochs and --cnn-epochs must be at least 1")
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -12,7 +12,6 @@ you like, and ask for --as-it-stands to see what is there. Fewer than 20 epochs 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
@@ -21,12 +20,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import (
+    choice,
+    choices,
+    needed,
+    option,
+    optional,
+    read_options,
+)
+from harness.printing import run_main
+from harness.results import write_json
 from maps import PAGE, Setup, prepared
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-
-from noisegate import UserError
 
 CURVES = PAGE["figure_5"]
 PANELS = ("epsilon", "maps", "projection")
@@ -36,13 +45,24 @@ Rows = Mapping[tuple[str, Setup], Sequence[float]]
 
 def main() -> int:
     """Runs what is asked for; 0 when no full row misses the paper's, 1 when one does, 2 when it cannot run."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path),
+        out=needed(Path),
+        panels=choices(PANELS, text="which to run"),
+        kinds=choices(tuple(KINDS), list(KINDS), "which curves to run"),
+        epsilon=CURVES["epsilon"],
+        maps=option(CURVES["maps"], "rows of the second panel"),
+        projection=option(CURVES["projection"], "of the third; 0: none"),
+        epochs=CURVES["epochs"],
+        seeds=1,
+        device=choice(("cpu", "cuda")),
+        as_it_stands=option(False, "train nothing, show what is in OUT"),
+        picture=optional(Path, "draw the curves into this PNG"),
+        json=optional(Path),
+    )
     console = Console(width=120)
-    try:
-        rows = _accuracies(options, console)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    rows = _accuracies(options, console)
     met = _print(console, rows, options.epochs)
     if options.picture:
         _draw(rows, options)
@@ -56,9 +76,7 @@ def main() -> int:
             }
             for (panel, setup), found in rows.items()
         ]
-        options.json.write_text(
-            json.dumps({"rows": content}, indent=2) + "\n", encoding="utf-8"
-        )
+        write_json(options.json, {"rows": content})
     return 0 if met else 1
 
 
@@ -242,84 +260,5 @@ def _draw(rows: Rows, options: argparse.Namespace) -> None:
     figure.savefig(options.picture, dpi=110)
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Figure 5 of DP-LLM: accuracy by ε, maps and projection."
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of MNIST; see benchmarks/papers/README.md",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder that keeps what was trained"
-    )
-    parser.add_argument(
-        "--panels", nargs="+", choices=PANELS, default=list(PANELS), help="which to run"
-    )
-    parser.add_argument(
-        "--kinds",
-        nargs="+",
-        choices=tuple(KINDS),
-        default=list(KINDS),
-        help="which curves to run",
-    )
-    parser.add_argument(
-        "--epsilon",
-        type=float,
-        nargs="+",
-        default=CURVES["epsilon"],
-        help="rows of the first panel",
-    )
-    parser.add_argument(
-        "--maps",
-        type=int,
-        nargs="+",
-        default=CURVES["maps"],
-        help="rows of the second panel",
-    )
-    parser.add_argument(
-        "--projection",
-        type=int,
-        nargs="+",
-        default=CURVES["projection"],
-        help="of the third; 0: none",
-    )
-    parser.add_argument(
-        "--epochs",
-        type=int,
-        default=CURVES["epochs"],
-        help="fewer than 20 is a reduced schedule",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        help="run i has public seed i; the paper has ten",
-    )
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="where gradients are computed",
-    )
-    parser.add_argument(
-        "--as-it-stands", action="store_true", help="train nothing, show what is in OUT"
-    )
-    parser.add_argument(
-        "--picture", type=Path, default=None, help="draw the curves into this PNG"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if min(options.seeds, options.epochs) < 1:
-        parser.error(
-            f"--seeds {options.seeds} and --epochs {options.epochs} must be at least 1"
-        )
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

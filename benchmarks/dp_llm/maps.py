@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import numpy.typing as npt
 import torch
+from harness.results import write_json
 from papers.catalogue import load
 from papers.published import Loaded
 from without_privacy import train_without_privacy
@@ -189,7 +190,7 @@ def prepared(
         images, labels = test_images(setup.dataset, data)
         accuracy = float((_read(setup, place, {}).predictions(images) == labels).mean())
         told |= {"accuracy": accuracy, "seconds": time.perf_counter() - started}
-        file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        write_json(file, told)
     return _read(setup, place, json.loads(file.read_text(encoding="utf-8")))
 
 

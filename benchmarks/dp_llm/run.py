@@ -7,9 +7,7 @@ DIR holds train.parquet and test.parquet of MNIST, with columns image (a struct 
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
 import statistics
 import sys
 import time
@@ -17,14 +15,18 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
+from harness.options import Option, needed, option, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from noisegate import UserError
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
@@ -39,7 +41,19 @@ _BEST = 3
 
 def main() -> int:
     """Runs the benchmark; 0 when the target is met or there is none, 1 when it is missed, 2 when it cannot run."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder with train.parquet and test.parquet"),
+        epsilon=2.0,
+        delta=1e-5,
+        seeds=3,
+        first=option(0, "public seed of the first run"),
+        settings=Option(
+            kind=str, choices=("defaults", "tuned", "small", "full", "paper")
+        ),
+        pictures=optional(Path, "draw the maps of the first run into this folder"),
+        json=optional(Path),
+    )
     console = Console()
     page = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     name = options.settings or ("tuned" if options.epsilon >= 1 else "small")
@@ -50,26 +64,22 @@ def main() -> int:
         for name in ("train", "test")
     )
     runs: list[dict[str, Any]] = []
-    try:
-        for seed in range(options.first, options.first + options.seeds):
-            started = time.perf_counter()
-            model = made(
-                settings, SIDE // shrink, options.epsilon, options.delta, seed
-            ).fit(*train)
-            runs.append(
-                {
-                    "seed": seed,
-                    "accuracy": float((model.predict(test[0]) == test[1]).mean()),
-                    "epsilon": model.certificate_.check(),
-                    "seconds": time.perf_counter() - started,
-                }
-            )
-            console.print(runs[-1])
-            if options.pictures and seed == options.first:
-                draw(model, test, SIDE // shrink, options.pictures, options.epsilon)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    for seed in range(options.first, options.first + options.seeds):
+        started = time.perf_counter()
+        model = made(
+            settings, SIDE // shrink, options.epsilon, options.delta, seed
+        ).fit(*train)
+        runs.append(
+            {
+                "seed": seed,
+                "accuracy": float((model.predict(test[0]) == test[1]).mean()),
+                "epsilon": model.certificate_.check(),
+                "seconds": time.perf_counter() - started,
+            }
+        )
+        console.print(runs[-1])
+        if options.pictures and seed == options.first:
+            draw(model, test, SIDE // shrink, options.pictures, options.epsilon)
     mean = statistics.fmean(run["accuracy"] for run in runs)
     targets = [
         entry
@@ -84,7 +94,7 @@ def main() -> int:
             "runs": runs,
             "mean": mean,
         }
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     return 0 if all(mean >= entry["value"] for entry in targets) else 1
 
 
@@ -169,47 +179,6 @@ def draw(
     )
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="DP-LLM on MNIST, against its targets."
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder with train.parquet and test.parquet",
-    )
-    parser.add_argument("--epsilon", type=float, default=2.0)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=3,
-        help="number of runs; run i has public seed i and fresh noise",
-    )
-    parser.add_argument(
-        "--first", type=int, default=0, help="public seed of the first run"
-    )
-    parser.add_argument(
-        "--settings",
-        choices=("defaults", "tuned", "small", "full", "paper"),
-        help="of expected.toml",
-    )
-    parser.add_argument(
-        "--pictures",
-        type=Path,
-        default=None,
-        help="draw the maps of the first run into this folder",
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f"--seeds {options.seeds} must be at least 1")
-    return options
-
-
 def _print(
     console: Console,
     runs: list[dict[str, Any]],
@@ -238,4 +207,4 @@ def _print(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

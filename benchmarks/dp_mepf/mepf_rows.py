@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
+from harness.results import write_json
 from mepf_rates import rates
 from rich.progress import Progress
 
 from noisegate import Gate, Synthesizer
-from noisegate.atomic import new_file
 from noisegate.methods.registry import method_named
 from noisegate.records import Images
 from noisegate.schema import Schema, pixel_schema
@@ -251,8 +254,5 @@ class Book:
                 **found,
             }
             self.rows.append(known)
-            with new_file(self.path, "--json", force=True) as file:
-                file.write_text(
-                    json.dumps(self.rows, indent=1) + "\n", encoding="utf-8"
-                )
+            write_json(self.path, self.rows, indent=1)
         return known

@@ -16,13 +16,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import (
+    Option,
+    choice,
+    choices,
+    needed,
+    option,
+    optional,
+    positional,
+    read_options,
+)
+from harness.printing import run_main
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mepf_rates import RATES
 from mepf_rows import STOPPING, Book, Row, accuracies, draw, fitted, frechet
 from rich.console import Console
 
-from noisegate import UserError
 from noisegate_evaluate import named_features
 
 
@@ -31,19 +44,15 @@ def main() -> int:
     options, console = _options(), Console()
     options.out.mkdir(parents=True, exist_ok=True)
     book = Book(options.json or options.out / "rows.json")
-    try:
-        for epsilon in options.epsilon:
-            for moments in options.moments:
-                row = _row(options, epsilon, moments)
-                told = {
-                    name: str(getattr(options, name))
-                    for name in ("train", "test", "images", "features")
-                }
-                found = book.row(row, told, lambda row=row: _figures(options, row))
-                console.print_json(data=found)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    for epsilon in options.epsilon:
+        for moments in options.moments:
+            row = _row(options, epsilon, moments)
+            told = {
+                name: str(getattr(options, name))
+                for name in ("train", "test", "images", "features")
+            }
+            found = book.row(row, told, lambda row=row: _figures(options, row))
+            console.print_json(data=found)
     return 0
 
 
@@ -112,94 +121,47 @@ def _figures(options: argparse.Namespace, row: Row) -> Mapping[str, Any]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="DP-MEPF with the paper's presets, on any images.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = parser.add_argument
-    add("train", type=Path, help="private images")
-    add("--test", type=Path, default=None, help="other images of the same kind")
-    add(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder for models and figures; what is there is kept",
-    )
-    add(
-        "--json",
-        type=Path,
-        default=None,
-        help="file of rows; --out/rows.json where none is given",
-    )
-    add("--size", type=int, default=32)
-    add("--channels", type=int, default=3, choices=[1, 3])
-    add("--classes", type=int, default=10)
-    add("--unlabelled", action="store_true", help="images alone")
-    add("--epsilon", type=float, nargs="+", default=[1.0])
-    add(
-        "--moments",
-        type=int,
-        nargs="+",
-        choices=[1, 2],
-        default=[2],
-        help="1 for φ₁, 2 for φ₁ and φ₂",
-    )
-    add("--adjacency", default="add-remove", choices=["add-remove", "replace-one"])
-    add(
-        "--records",
-        type=int,
-        default=None,
-        help="the number of images, public under replace-one",
-    )
-    add(
-        "--preset",
-        default="paper",
-        choices=["paper", "small"],
-        help="small: 1,600 steps of a small generator",
-    )
-    add("--steps", type=int, default=None, help="a reduced schedule of as many steps")
-    add(
-        "--stopping",
-        default="none",
-        choices=sorted(STOPPING),
-        help="by the encoder's channels, or by Inception",
-    )
     rates = sorted({name for name, _ in RATES})
-    add(
-        "--rates",
-        default=None,
-        choices=rates,
-        help="whose learning rates; MNIST's for grey images, else CIFAR-10's",
+    return read_options(
+        __doc__,
+        train=positional(Path, "private images"),
+        test=optional(Path, "other images of the same kind"),
+        out=needed(Path),
+        json=optional(Path),
+        size=32,
+        channels=choice([1, 3], 3),
+        classes=10,
+        unlabelled=option(False, "images alone"),
+        epsilon=[1.0],
+        moments=choices([1, 2], [2], "1 for φ₁, 2 for φ₁ and φ₂"),
+        adjacency=choice(["add-remove", "replace-one"]),
+        records=optional(int, "the number of images, public under replace-one"),
+        preset=choice(
+            ["paper", "small"], text="small: 1,600 steps of a small generator"
+        ),
+        steps=optional(int),
+        stopping=choice(
+            sorted(STOPPING), "none", "by the encoder's channels, or by Inception"
+        ),
+        rates=Option(
+            kind=str,
+            choices=tuple(rates),
+            help="whose learning rates; MNIST's for grey images, else CIFAR-10's",
+        ),
+        network=optional(str, '"encoder", "torchvision:NAME"; the preset\'s'),
+        weights=optional(str, "file of its weights"),
+        sha256=optional(str, "digest of that file"),
+        images=60_000,
+        classifiers="mlp,logistic",
+        features=option(
+            "encoder",
+            'of the distance; "inception-v3" needs weights, "none" leaves it out',
+        ),
+        features_weights=optional(Path, "file of Inception's weights"),
+        seed=0,
+        device="auto",
     )
-    add("--network", default=None, help='"encoder", "torchvision:NAME"; the preset\'s')
-    add("--weights", default=None, help="file of its weights")
-    add("--sha256", default=None, help="digest of that file")
-    add(
-        "--images",
-        type=int,
-        default=60_000,
-        help="synthetic images to train on; 5,000 of them for the distance",
-    )
-    add(
-        "--classifiers",
-        default="mlp,logistic",
-        help="see noisegate_evaluate.read_classifiers",
-    )
-    add(
-        "--features",
-        default="encoder",
-        help='of the distance; "inception-v3" needs weights, "none" leaves it out',
-    )
-    add(
-        "--features-weights",
-        type=Path,
-        default=None,
-        help="file of Inception's weights",
-    )
-    add("--seed", type=int, default=0)
-    add("--device", default="auto")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

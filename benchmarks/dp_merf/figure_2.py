@@ -20,11 +20,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import matplotlib
 import numpy as np
 import numpy.typing as npt
+from harness.options import choice, needed, option, optional, read_options
+from harness.printing import run_main
 from papers.catalogue import load
 from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 
-from noisegate import Synthesizer, UserError
+from noisegate import Synthesizer
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
 
@@ -38,14 +40,18 @@ _FONT = str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf
 
 def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        models=needed(Path, "folders of saved models of images", is_list=True),
+        out=needed(Path),
+        data=optional(Path, "folder of the data set, for test images on top"),
+        data_set=choice(("mnist", "fashion-mnist")),
+        rows=option(2, "images of each class"),
+        seed=0,
+    )
     console = Console()
-    try:
-        with console.status("sampling"), new_file(options.out, "--out") as path:
-            picture(list(_bands(options)), options.rows).save(path, format="png")
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    with console.status("sampling"), new_file(options.out, "--out") as path:
+        picture(list(_bands(options)), options.rows).save(path, format="png")
     console.print(f"Wrote {options.out}.")
     return 0
 
@@ -143,36 +149,5 @@ def picture(bands: list[tuple[str, dict[Any, list[Pixels]]]], rows: int) -> Imag
     return sheet
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Generated images of several methods, side by side."
-    )
-    parser.add_argument(
-        "--models",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="folders of saved models of images",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="the PNG to write, which must not exist"
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=None,
-        help="folder of the data set, for test images on top",
-    )
-    parser.add_argument(
-        "--data-set", choices=("mnist", "fashion-mnist"), default="mnist"
-    )
-    parser.add_argument("--rows", type=int, default=2, help="images of each class")
-    parser.add_argument("--seed", type=int, default=0, help="of the sampling")
-    options = parser.parse_args()
-    if options.rows < 1:
-        parser.error(f"--rows {options.rows} must be at least 1")
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

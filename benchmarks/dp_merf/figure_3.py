@@ -13,16 +13,19 @@ at all are .409 away. `expected.toml` has the authors' own figures for the reduc
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from harness.options import fail, option, optional, read_options
+from harness.results import write_json
 from reduced_set import fitted_weights, reduced_set
 from rich.console import Console
 from rich.progress import track
@@ -158,7 +161,7 @@ def main() -> int:
     _print(found, looks)
     if options.json:
         content = {"points": looks, "distances": found}
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     if options.plot:
         _plot(found, looks, options.plot)
     return (
@@ -209,34 +212,17 @@ def _plot(found: list[dict[str, Any]], looks: list[int], out: Path) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Figure 3 of DP-MERF: a reduced set against a generator."
+    options = read_options(
+        __doc__,
+        epsilon=[0.01, 0.1, 1.0],
+        points=option(1000, "most synthetic points; 10,000 in the papers"),
+        features=option(10_000, "random features, an even number"),
+        steps=optional(int),
+        plot=optional(Path),
+        json=optional(Path),
     )
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.01, 0.1, 1.0])
-    parser.add_argument(
-        "--points",
-        type=int,
-        default=1000,
-        help="most synthetic points; 10,000 in the papers",
-    )
-    parser.add_argument(
-        "--features", type=int, default=10_000, help="random features, an even number"
-    )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=None,
-        help="of the generator's fit; DP-MERF's default",
-    )
-    parser.add_argument(
-        "--plot", type=Path, default=None, help="write the picture there, a PNG file"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the distances there"
-    )
-    options = parser.parse_args()
     if options.points < 1 or options.features < 2:
-        parser.error("--points must be at least 1, --features at least 2")
+        fail("--points must be at least 1, --features at least 2")
     return options
 
 

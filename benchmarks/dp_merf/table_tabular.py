@@ -27,11 +27,14 @@ from rich.progress import Progress, TaskID
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.options import Option, choice, fail, needed, option, optional, read_options
+from harness.printing import run_main
+from harness.results import write_json
 from papers.catalogue import TABLES, load, published
 from papers.published import Loaded
 from tabular_page import Asked, Runs, content, papers_rate, print_page
 
-from noisegate import Adjacency, Gate, UserError
+from noisegate import Adjacency, Gate
 from noisegate.methods.registry import method_named
 from noisegate_evaluate import UtilityReport, downstream_scores, twelve
 
@@ -45,94 +48,52 @@ def main() -> int:
     asked = Asked(
         **{name: getattr(options, name) for name in Asked.__dataclass_fields__}
     )
-    try:
-        method_named(options.method, makes="records")
-        with Progress(console=console, transient=True) as progress:
-            runs = _runs(options, progress)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    method_named(options.method, makes="records")
+    with Progress(console=console, transient=True) as progress:
+        runs = _runs(options, progress)
     print_page(console, asked, runs, each=options.each)
-    if options.json:
-        options.json.write_text(
-            json.dumps(content(asked, runs), indent=2) + "\n", encoding="utf-8"
-        )
+    write_json(options.json, content(asked, runs))
     return 0
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="The tabular benchmark of DP-MERF and DP-HP."
+    options = read_options(
+        __doc__,
+        dataset=Option(kind=str, choices=tuple(TABLES), is_required=True),
+        data=needed(Path, "folder with the published files"),
+        method="dp-merf",
+        settings=Option(kind=_settings, default={}),
+        preset=choice(
+            ["default", "paper"],
+            text="paper: paper_settings.toml, of dp-merf and dp-hp",
+        ),
+        epsilon=1.0,
+        delta=1e-5,
+        adjacency=choice(
+            [kind.value for kind in Adjacency],
+            Adjacency.ADD_REMOVE.value,
+            "replace-one takes the number of records as public, as the papers do",
+        ),
+        seeds=5,
+        even=option(False, "as many synthetic records of each class"),
+        thinned=option(
+            False,
+            "keep the test records of the largest class at DP-MERF's rate (expected.toml); the private ones all stay",
+        ),
+        rows=optional(
+            int, "synthetic records; default: the published number of training records"
+        ),
+        each=option(False, "print each classifier too, as DP-MERF's Tables 5 to 8 do"),
+        no_real=option(False, "do not train on the real records as well"),
+        jobs=optional(int),
+        device="cpu",
+        json=optional(Path),
     )
-    parser.add_argument("--dataset", choices=TABLES, required=True)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with the published files"
-    )
-    parser.add_argument(
-        "--method",
-        default="dp-merf",
-        help="as `noisegate fit --method` takes it (default: dp-merf)",
-    )
-    parser.add_argument(
-        "--settings",
-        type=_settings,
-        default={},
-        help="changes to the method's defaults, as JSON",
-    )
-    parser.add_argument(
-        "--preset",
-        choices=["default", "paper"],
-        default="default",
-        help="paper: paper_settings.toml, of dp-merf and dp-hp",
-    )
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument(
-        "--adjacency",
-        choices=[kind.value for kind in Adjacency],
-        default=Adjacency.ADD_REMOVE.value,
-        help="replace-one takes the number of records as public, as the papers do",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=5,
-        help="number of runs; run i has public seed i and fresh noise",
-    )
-    parser.add_argument(
-        "--even", action="store_true", help="as many synthetic records of each class"
-    )
-    parser.add_argument(
-        "--thinned",
-        action="store_true",
-        help="keep the test records of the largest class at DP-MERF's rate (expected.toml); the private ones all stay",
-    )
-    parser.add_argument(
-        "--rows",
-        type=int,
-        help="synthetic records; default: the published number of training records",
-    )
-    parser.add_argument(
-        "--each",
-        action="store_true",
-        help="print each classifier too, as DP-MERF's Tables 5 to 8 do",
-    )
-    parser.add_argument(
-        "--no-real",
-        action="store_true",
-        help="do not train on the real records as well",
-    )
-    parser.add_argument(
-        "--jobs", type=int, help="classifiers trained side by side; default: the cores"
-    )
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    options = parser.parse_args()
     if options.preset == "paper":
         if options.method not in (
             presets := tomllib.loads(PRESETS.read_text(encoding="utf-8"))
         ):
-            parser.error(
+            fail(
                 f"--preset paper: there are settings of {' and '.join(presets)}, not of {options.method}"
             )
         settings = presets[options.method]
@@ -143,7 +104,7 @@ def _options() -> argparse.Namespace:
         }
     for name in ("seeds", "rows", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
-            parser.error(f"--{name} {getattr(options, name)} must be at least 1")
+            fail(f"--{name} {getattr(options, name)} must be at least 1")
     return options
 
 
@@ -250,4 +211,4 @@ def _teller(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

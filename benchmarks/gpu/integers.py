@@ -11,16 +11,18 @@ part of the grid: they differ by what a device rounds, which costs no privacy. E
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import numpy.typing as npt
 import torch
+from harness.options import choice, optional, read_options
 from torch import nn
 
 from noisegate.gate.execution import made_up_records
@@ -152,12 +154,11 @@ def checks(device: str) -> dict[str, Any]:
 
 def main() -> int:
     """Prints what was found; 0 where all holds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        device=choice(["cuda", "cpu"]),
+        json=optional(Path),
     )
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
     found = checks(options.device)
     text = json.dumps(found, indent=1)
     print(text)

@@ -8,7 +8,6 @@ optional packages are not installed is left out and said; linked computes on the
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -16,6 +15,11 @@ import time
 import traceback
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import choice, optional, read_options
+from harness.results import write_json
 
 from noisegate.errors import MissingExtraError
 from noisegate.methods.registry import METHODS
@@ -53,18 +57,12 @@ def tried(name: str, device: str) -> dict[str, Any]:
 
 def main() -> int:
     """Tries all, and prints how each fared; what is in --json is not tried again, but for what failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        device=choice(["cuda", "cpu"]),
+        only=[name for name in METHODS if name != "linked"],
+        json=optional(Path),
     )
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        default=[name for name in METHODS if name != "linked"],
-        metavar="METHOD",
-    )
-    parser.add_argument("--json", type=Path, default=None)
-    options = parser.parse_args()
     known = (
         json.loads(options.json.read_text("utf-8"))
         if options.json and options.json.exists()
@@ -75,10 +73,7 @@ def main() -> int:
         if name not in found:
             found[name] = tried(name, options.device)
             print(f"{name}: {found[name]}", flush=True)
-            if options.json:
-                options.json.write_text(
-                    json.dumps(found, indent=1) + "\n", encoding="utf-8"
-                )
+            write_json(options.json, found, indent=1)
     return 1 if any(row["state"] == "failed" for row in found.values()) else 0
 
 

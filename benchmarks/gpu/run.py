@@ -26,6 +26,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import Option, choice, option, optional, read_options
+from harness.results import write_json
 from rich.console import Console
 from rich.table import Table
 
@@ -135,9 +139,7 @@ def run_job(job: Job, options: argparse.Namespace, console: Console) -> str:
         "seconds": round(before.get("seconds", 0) + seconds, 1),
         "ended": datetime.now(UTC).isoformat("T", "seconds"),
     }
-    (folder / "state.json").write_text(
-        json.dumps(record, indent=1) + "\n", encoding="utf-8"
-    )
+    write_json(folder / "state.json", record, indent=1)
     console.print(
         f"{job.id}: {state} after {seconds:.0f} s, slice {record['slices']}; expected: {job.expected}"
     )
@@ -207,14 +209,28 @@ def listed(
             job.expected,
         )
     console.print(page)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, rows, indent=1)
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs or lists the queue; see above for the exit codes."""
-    options, console = _options(arguments), Console(highlight=False)
+    options, console = (
+        read_options(
+            __doc__,
+            arguments,
+            data=optional(lambda name: Path(name).resolve(), "folder of data sets"),
+            out=Path("gpu-queue"),
+            only=Option(kind=str, default=[], is_list=True, help="these jobs"),
+            list=False,
+            again=False,
+            minutes=option(9.0, "of one job in one call"),
+            device=choice(["cuda", "cpu"]),
+            jobs=HERE / "jobs.toml",
+            json=optional(Path),
+        ),
+        Console(highlight=False),
+    )
     jobs = read_jobs(options.jobs)
     if unknown := [
         name for name in options.only if name not in {job.id for job in jobs}
@@ -242,52 +258,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ends.append(run_job(job, options, console))
     listed(jobs, options, console)
     return 1 if FAILED in ends else 0
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=lambda name: Path(name).resolve(),
-        default=None,
-        help="folder of data sets",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("gpu-queue"),
-        help="where jobs keep what they make",
-    )
-    parser.add_argument(
-        "--only", nargs="+", default=[], metavar="ID", help="these jobs"
-    )
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help="print the queue and its state; needs no GPU",
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="run jobs that are done, too"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=9.0, help="of one job in one call"
-    )
-    parser.add_argument(
-        "--device",
-        default="cuda",
-        choices=["cuda", "cpu"],
-        help="cpu is there to try the queue",
-    )
-    parser.add_argument(
-        "--jobs", type=Path, default=HERE / "jobs.toml", help="another queue"
-    )
-    parser.add_argument("--json", type=Path, default=None, help="write the list there")
-    options = parser.parse_args(arguments)
-    if not options.minutes > 0:
-        parser.error(f"--minutes {options.minutes:g} must be above 0")
-    return options
 
 
 if __name__ == "__main__":

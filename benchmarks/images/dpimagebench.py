@@ -36,6 +36,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 import torch
+from harness.options import (
+    choice,
+    choices,
+    fail,
+    needed,
+    option,
+    optional,
+    read_options,
+)
+from harness.results import write_json
 from papers.catalogue import load
 from rich.console import Console
 from rich.table import Table
@@ -383,10 +393,7 @@ def main() -> int:
                 if not told.stop:
                     _train(name, options, real, made, seed, folder, told, console)
             rows.append(_row(folder, epsilon, seed))
-            if options.json:
-                options.json.write_text(
-                    json.dumps(rows, indent=1) + "\n", encoding="utf-8"
-                )
+            write_json(options.json, rows, indent=1)
             if told.stop:
                 return 130
     _print(rows, console)
@@ -469,7 +476,7 @@ def _made(
             "fitted_to": real.fitted.num_rows,
             "distances": _distances(pixels, _pixels(real.fitted)[0], console),
         }
-        figures.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+        write_json(figures, held, indent=1)
         np.savez_compressed(folder / "images.new.npz", pixels=pixels, labels=labels)
         (folder / "images.new.npz").replace(found)
     with np.load(found) as both:
@@ -530,10 +537,7 @@ def _train(
                 "precision": options.precision,
                 "device": _device(device),
             }
-            found.write_text(
-                json.dumps({**kind, "history": classifier.history}, indent=1) + "\n",
-                encoding="utf-8",
-            )
+            write_json(found, {**kind, "history": classifier.history}, indent=1)
             console.print(
                 f"{folder.name} {name} {done}: test {last['test']:.4f}, {last['seconds']:.1f} s"
             )
@@ -633,48 +637,23 @@ def _print(rows: list[dict[str, Any]], console: Console) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        data=needed(Path),
+        out=needed(Path),
+        epsilon=[1.0, 10.0],
+        seeds=1,
+        classifiers=choices(list(NETWORKS)),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        precision=choice(["float32", "bfloat16"]),
+        compile=option(False, "compile the networks; takes a minute, saves more"),
+        json=optional(Path),
+        epochs=EPOCHS,
+        images=GENERATED,
+        settings={},
     )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of MNIST; see ../papers/README.md",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder of models, images and figures; these are kept",
-    )
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument(
-        "--classifiers", nargs="*", default=list(NETWORKS), choices=list(NETWORKS)
-    )
-    parser.add_argument(
-        "--device", default="cuda" if torch.cuda.is_available() else "cpu"
-    )
-    parser.add_argument(
-        "--precision", default="float32", choices=["float32", "bfloat16"]
-    )
-    parser.add_argument(
-        "--compile",
-        action="store_true",
-        help="compile the networks; takes a minute, saves more",
-    )
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    parser.add_argument("--epochs", type=int, default=EPOCHS, help="fewer, to try it")
-    parser.add_argument(
-        "--images", type=int, default=GENERATED, help="fewer, to try it, scored too"
-    )
-    parser.add_argument(
-        "--settings", type=json.loads, default={}, help="JSON for the method, to try it"
-    )
-    options = parser.parse_args()
     if min(options.seeds, options.epochs) < 1 or options.images < 100:
-        parser.error("--seeds and --epochs must be at least 1, --images at least 100")
+        fail("--seeds and --epochs must be at least 1, --images at least 100")
     return options
 
 

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.options import choices, needed, option, read_options
+from harness.printing import run_main
 from papers.catalogue import published
 from rich.console import Console
-
-from noisegate import UserError
 
 RUN = Path(__file__).parents[1] / "baselines" / "run.py"
 FOLDERS = {"mnist": "mnist", "mnist-8k": "mnist", "cifar10-grey": "cifar10"}
@@ -83,13 +83,24 @@ class Run(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Makes the runs that are not there; 1 when one did not end well, 2 when nothing can be run."""
-    options, console, failed = _options(arguments), Console(), 0
-    try:
-        for name in options.sets:
-            published(name).find(options.data / FOLDERS[name], *published(name).files)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    options, console, failed = (
+        read_options(
+            __doc__,
+            arguments,
+            data=needed(Path),
+            out=needed(Path),
+            sets=choices(FOLDERS),
+            epsilon=[0.2, 1.0, 10.0],
+            methods=choices(PEERS),
+            seeds=1,
+            made=option(10_000, "synthetic images"),
+            minutes=option(120.0, "wall-clock limit of a run"),
+        ),
+        Console(),
+        0,
+    )
+    for name in options.sets:
+        published(name).find(options.data / FOLDERS[name], *published(name).files)
     options.out.mkdir(parents=True, exist_ok=True)
     for run in _runs(options):
         if (options.out / run.name).exists():
@@ -119,32 +130,5 @@ def _runs(options: argparse.Namespace) -> Iterator[Run]:
     return (Run(*run) for run in itertools.product(*parts))
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder with mnist and cifar10; see ../papers/README.md",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder of runs; what is there is kept"
-    )
-    parser.add_argument("--sets", nargs="+", default=list(FOLDERS), choices=FOLDERS)
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.2, 1.0, 10.0])
-    parser.add_argument("--methods", nargs="+", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--made", type=int, default=10_000, help="synthetic images")
-    parser.add_argument(
-        "--minutes", type=float, default=120, help="wall-clock limit of a run"
-    )
-    options = parser.parse_args(arguments)
-    if min(options.seeds, options.minutes, options.made) <= 0:
-        parser.error("--seeds, --made and --minutes must be more than 0")
-    return options
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -6,7 +6,6 @@ Runs of peers.py in the folder OUT are taken into peers.json first, where they t
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -19,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from baselines import page as baselines
 from baselines.page import DATA, PUBLISHED, filled, short
+from harness.options import option, positional, read_options
+from harness.results import write_json
 
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "peers.json", HERE / "peers.md"
@@ -35,14 +36,11 @@ BENCHMARK = "DPImageBench"
 
 def main() -> int:
     """Takes in runs and writes the page, or checks it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=positional(Path, "folder of runs", is_required=False),
+        check=option(False, "write nothing; 1 where the page is old"),
     )
-    parser.add_argument("out", type=Path, nargs="?", help="folder of runs")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; 1 where the page is old"
-    )
-    options = parser.parse_args()
     if options.check:
         return int(PAGE.read_text("utf-8") != page())
     if options.out:
@@ -51,10 +49,7 @@ def main() -> int:
             for path in sorted(options.out.glob("*.json"))
             for row in json.loads(path.read_text("utf-8"))
         )
-        ROWS.write_text(
-            json.dumps(collected([*_read(ROWS), *runs]), indent=1) + "\n",
-            encoding="utf-8",
-        )
+        write_json(ROWS, collected([*_read(ROWS), *runs]), indent=1)
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 

@@ -24,6 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
+from harness.options import choice, choices, fail, needed, optional, read_options
+from harness.results import write_json
 from papers.catalogue import load
 from rich.console import Console
 from rich.progress import Progress
@@ -81,7 +83,7 @@ def _run(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, An
     }
     for score in wanted:
         figures[score] = _score(score, train, _rows(loaded.test), seed)
-        found.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        write_json(found, figures)
     _draw(synthesizer, options.out / f"{name}.png", seed)
     return figures
 
@@ -196,43 +198,23 @@ def _print(
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Classifiers that saw synthetic digits only."
+    options = read_options(
+        __doc__,
+        data=needed(Path),
+        out=needed(Path),
+        data_set=choice(["mnist", "fashion-mnist"]),
+        method="joint",
+        settings={},
+        tag=optional(str, "name of these settings in --out"),
+        epsilon=[1.0, 0.2, 10.0],
+        adjacency=choice(["replace-one", "add-remove"], "add-remove"),
+        seeds=3,
+        images=GENERATED,
+        leave_out=choices(SCORES, []),
+        device="cpu",
     )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of the data set; see ../papers/README.md",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder for models and figures; what is there is kept",
-    )
-    parser.add_argument(
-        "--data-set", default="mnist", choices=["mnist", "fashion-mnist"]
-    )
-    parser.add_argument("--method", default="joint", help="a method that makes images")
-    parser.add_argument(
-        "--settings",
-        type=json.loads,
-        default={},
-        help="a JSON object, as for `noisegate fit`",
-    )
-    parser.add_argument("--tag", default=None, help="name of these settings in --out")
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 0.2, 10.0])
-    parser.add_argument(
-        "--adjacency", default="add-remove", choices=["replace-one", "add-remove"]
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--images", type=int, default=GENERATED)
-    parser.add_argument("--leave-out", nargs="*", default=[], choices=SCORES)
-    parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
     if options.seeds < 1 or options.images < 100:
-        parser.error("--seeds must be at least 1, --images at least 100")
+        fail("--seeds must be at least 1, --images at least 100")
     return options
 
 

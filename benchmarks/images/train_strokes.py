@@ -11,16 +11,19 @@ were trained by this code before its last rounding of a bias changed.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import numpy.typing as npt
 import safetensors.torch
 import torch
+from harness.options import needed, read_options
 from torch import Tensor, nn
 
 from noisegate.devices import one_thread, seeded
@@ -273,15 +276,12 @@ def _descend(
 
 def main() -> None:
     """Writes both files and prints their digests."""
-    parser = argparse.ArgumentParser(
-        description="Train encoder and decoder of drawings on random signs."
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        seed=0,
+        steps=4000,
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder for the two files"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=4000, help="of each training")
-    options = parser.parse_args()
     pixels, labels = draw_signs(SIGNS, DRAWINGS, seed=options.seed)
     images, signs = torch.from_numpy(pixels), torch.from_numpy(labels)
     with one_thread(torch.device("cpu")):

@@ -10,8 +10,8 @@ release; a release that has a line is not made again.
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,8 +19,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
+from harness.options import needed, read_options
 
 import noisegate
 from noisegate.methods.pairwise import Pairwise
@@ -141,15 +144,14 @@ def summary(lines: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Makes the releases that have no line yet, or summarises all."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        releases=40,
+        records=[3_000, 10_000],
+        epsilons=[1.0, 3.0],
+        summary=False,
     )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--releases", type=int, default=40)
-    parser.add_argument("--records", type=int, nargs="+", default=[3_000, 10_000])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
-    parser.add_argument("--summary", action="store_true")
-    options = parser.parse_args()
     lines = []
     if options.out.exists():
         lines = [json.loads(line) for line in options.out.read_text().splitlines()]

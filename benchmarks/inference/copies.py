@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
+from harness.options import choices, optional, read_options
 from plain import answers
 from populations import POPULATIONS, Population
 from scipy import stats
@@ -32,18 +36,15 @@ RULES = ("combine", "fully", "rows")
 
 def main() -> None:
     """Prints a line for each kind of question, then all of them."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        populations=choices(list(POPULATIONS)),
+        records=10_000,
+        epsilon=1.0,
+        copies=10,
+        releases=10,
+        json=optional(Path),
     )
-    parser.add_argument(
-        "--populations", nargs="+", default=list(POPULATIONS), choices=list(POPULATIONS)
-    )
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--copies", type=int, default=10)
-    parser.add_argument("--releases", type=int, default=10)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
     found: list[dict[str, Any]] = []
     for name in options.populations:
         truth = _computed(POPULATIONS[name].everybody, POPULATIONS[name])

@@ -5,10 +5,13 @@ python benchmarks/inference/forest.py --out docs/inference.png [--population scm
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import choice, needed, read_options
 from matplotlib.figure import Figure
 from plain import answers as plain_answers
 from populations import POPULATIONS
@@ -35,14 +38,13 @@ COLOURS = {
 
 def main() -> None:
     """Fits once, asks three times, and draws."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        population=choice(list(POPULATIONS), "scm"),
+        records=10_000,
+        epsilon=1.0,
     )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--population", choices=list(POPULATIONS), default="scm")
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    options = parser.parse_args()
     population = POPULATIONS[options.population]
     real = population.draw(options.records, 1)
     method = Pairwise(moments_share=0.43)

@@ -9,8 +9,8 @@ it again as you like. `--summary` prints coverage, what was refused and widths b
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import time
 import warnings
 from collections import defaultdict
@@ -18,8 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pandas as pd
+from harness.options import choices, needed, optional, read_options
 from plain import answers as plain_answers
 from plain import surviving
 from populations import POPULATIONS, Population
@@ -37,26 +40,16 @@ FIT = {"steps": 300}
 
 def main() -> None:
     """Runs what is missing, one release of everything and then the next."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        populations=choices(list(POPULATIONS)),
+        records=[2_000, 10_000, 50_000],
+        epsilons=[0.1, 1.0, 10.0],
+        releases=200,
+        planned=optional(float, "a release for each question, of its moments"),
+        summary=False,
     )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--populations", nargs="+", default=list(POPULATIONS), choices=list(POPULATIONS)
-    )
-    parser.add_argument(
-        "--records", nargs="+", type=int, default=[2_000, 10_000, 50_000]
-    )
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0])
-    parser.add_argument("--releases", type=int, default=200)
-    parser.add_argument(
-        "--planned",
-        type=float,
-        metavar="SHARE",
-        help="a release for each question, of its moments",
-    )
-    parser.add_argument("--summary", action="store_true")
-    options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.summary:
         for seed in range(options.releases):

@@ -7,11 +7,14 @@ Public records are another sample of the population. A promise holds where the w
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 import warnings
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import optional, read_options
+from harness.results import write_json
 from populations import POPULATIONS
 
 import noisegate
@@ -31,13 +34,12 @@ WANTS = {
 
 def main() -> None:
     """Prints for each population the ε, and how many fits kept every promise."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        fits=40,
+        records=10_000,
+        json=optional(Path),
     )
-    parser.add_argument("--fits", type=int, default=40)
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = []
     for name, texts in WANTS.items():
@@ -70,8 +72,7 @@ def main() -> None:
         print(
             f"{name}: epsilon {found.epsilon:g}, share {found.moments_share:g}, kept {kept} of {options.fits}"
         )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, rows, indent=1)
 
 
 if __name__ == "__main__":

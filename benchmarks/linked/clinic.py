@@ -10,17 +10,20 @@ shapes that are not called "clinic"; figures are reported on that one and on rea
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from harness.options import choice, needed, read_options
 
 REGIONS = ("north", "south", "east", "west", "coast", "hills", "city", "suburb")
 CHRONIC = ("none", "heart", "diabetes", "kidney", "lung")
@@ -312,15 +315,14 @@ def write(out: Path, several: Iterator[Tables], *, parquet: bool = False) -> Non
 
 def main() -> None:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        patients=50_000,
+        shape=choice(SHAPES, "clinic"),
+        seed=0,
+        format=choice(("csv", "parquet")),
     )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--patients", type=int, default=50_000)
-    parser.add_argument("--shape", choices=SHAPES, default="clinic")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--format", choices=("csv", "parquet"), default="csv")
-    options = parser.parse_args()
     several = clinics(options.patients, shape=options.shape, seed=options.seed)
     write(options.out, several, parquet=options.format == "parquet")
 

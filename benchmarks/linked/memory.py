@@ -16,13 +16,23 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from clinic import clinics, write
+from harness.options import hidden, needed, read_options
 from linked_sets import schema_of
 
 
 def main() -> int:
     """Writes the tables, fits in another process, and says how long it took and how much memory."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        patients=200_000,
+        epsilon=1.0,
+        tables="patients,visits",
+        fit=hidden(False),
+    )
     if options.fit:
         return _fit(options)
     folder = options.out / f"twenty-{options.patients}"
@@ -63,18 +73,6 @@ def _fit(options: argparse.Namespace) -> int:
     }
     print(json.dumps(figures, indent=2))
     return 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--patients", type=int, default=200_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--tables", default="patients,visits")
-    parser.add_argument("--fit", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

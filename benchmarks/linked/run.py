@@ -18,7 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from flattened import flattened
+from harness.options import Option, fail, needed, option, optional, read_options
+from harness.results import write_json
 from independent import independent
 from linked_scores import Judge
 from linked_sets import CLINIC, SETS, Tables, load, schema_of
@@ -110,7 +114,7 @@ def main() -> int:
             print(f"{run['set']}: {error}")
             return 2
         beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_json(beside, rows, indent=1)
         beside.replace(path)
         print(
             *run.values(),
@@ -124,43 +128,26 @@ def _options() -> argparse.Namespace:
     def listed(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
         return lambda text: [kind(item) for item in text.split(",")]
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        data=optional(Path, "folder with pbcseq.csv and nlswork.csv, or with linked/"),
+        sets=Option(
+            kind=listed(str),
+            default=["pbcseq", "nlswork", "clinic"],
+            help=", ".join(SETS),
+        ),
+        methods=Option(kind=listed(str), default=[*OURS, *SDV]),
+        epsilon=Option(kind=listed(float), default=[1.0, 10.0]),
+        seeds=Option(kind=listed(int), default=[0, 1, 2]),
+        parents=option(CLINIC, "of a simulated clinic"),
+        minutes=option(30.0, "of the processor, for one run of SDV"),
+        most=option(300, "parents that SDV learns from"),
+        epochs=16,
     )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--data",
-        type=Path,
-        help="folder with pbcseq.csv and nlswork.csv, or with linked/",
-    )
-    parser.add_argument(
-        "--sets",
-        type=listed(str),
-        default=["pbcseq", "nlswork", "clinic"],
-        help=", ".join(SETS),
-    )
-    parser.add_argument("--methods", type=listed(str), default=[*OURS, *SDV])
-    parser.add_argument("--epsilon", type=listed(float), default=[1.0, 10.0])
-    parser.add_argument("--seeds", type=listed(int), default=[0, 1, 2])
-    parser.add_argument(
-        "--parents", type=int, default=CLINIC, help="of a simulated clinic"
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=30.0,
-        help="of the processor, for one run of SDV",
-    )
-    parser.add_argument(
-        "--most", type=int, default=300, help="parents that SDV learns from"
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=16, help="of PAR; its default is 128"
-    )
-    options = parser.parse_args()
     for name, known in (("sets", SETS), ("methods", (*OURS, *SDV))):
         if wrong := [item for item in getattr(options, name) if item not in known]:
-            parser.error(
+            fail(
                 f"--{name} {wrong[0]}: expected some of {', '.join(known)}, separated by commas"
             )
     return options

@@ -29,8 +29,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import torch
+from harness.results import kept
 from rich.console import Console
 from rich.table import Table
 
@@ -304,10 +307,7 @@ def _draw(made: Synthesizer, out: Path, seed: int) -> None:
 
 def _kept(options: argparse.Namespace, key: str, run: Any) -> dict[str, Any]:
     """Returns what was written under a key, or runs and writes it."""
-    path = options.out / f"{key}.json"
-    if not path.exists():
-        path.write_text(json.dumps(run(), indent=2) + "\n", encoding="utf-8")
-    found: dict[str, Any] = json.loads(path.read_text())
+    found: dict[str, Any] = kept(options.out / f"{key}.json", run)
     return found
 
 

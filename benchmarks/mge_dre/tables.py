@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.results import write_json
 from mge_dre import run
 from mge_dre.published import EPSILONS, PAPER_ROWS, Rows
 from rich.console import Console
@@ -60,8 +60,7 @@ def command(
         page["figures"][figure] = beside(options.epsilon, rows, figure, published)
         show(title, figure, options.epsilon, page["figures"][figure])
     Console().print(page["differs"], page["reduced"], style="dim")
-    if options.json:
-        options.json.write_text(json.dumps(page, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, page)
     return 0
 
 

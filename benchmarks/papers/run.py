@@ -25,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.options import Option, hidden, option, optional, read_options
 from rich.console import Console
 from rich.table import Table
 
@@ -38,7 +39,22 @@ MET, MISSED = 0, 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what is asked for; see above for the exit codes."""
-    options = _options(arguments)
+    options = read_options(
+        __doc__,
+        arguments,
+        data=optional(Path, "folder with adult, cifar10, mnist, papers"),
+        out=Path("papers-out"),
+        hours=option(2.0, "budget of wall-clock time (default: 2)"),
+        only=Option(
+            kind=str, default=[], is_list=True, help="some commands, by their ids"
+        ),
+        again=False,
+        list=False,
+        page=option(False, "write the page, and run none"),
+        json=optional(Path),
+        results=hidden(option(RESULTS)),
+        to=hidden(option(PAGE)),
+    )
     console, runs = Console(highlight=False), read_runs()
     known = {run.id for run in runs}
     if unknown := [name for name in options.only if name not in known]:
@@ -182,55 +198,6 @@ def _list(console: Console, runs: Sequence[Run], options: argparse.Namespace) ->
             row["run"] or "no",
         )  # type: ignore[arg-type]
     console.print(table)
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=None,
-        help="folder with adult, cifar10, mnist, papers",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("papers-out"),
-        help="where commands keep what they make",
-    )
-    parser.add_argument(
-        "--hours",
-        type=float,
-        default=2.0,
-        help="budget of wall-clock time (default: 2)",
-    )
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="ID",
-        help="some commands, by their ids",
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="run those too that have a result"
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="print the commands, and run none"
-    )
-    parser.add_argument(
-        "--page", action="store_true", help="write the page, and run none"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="with --list: write it there"
-    )
-    parser.add_argument("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
-    parser.add_argument("--to", type=Path, default=PAGE, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.hours <= 0:
-        parser.error(f"--hours {options.hours:g} must be above 0")
-    return options
 
 
 if __name__ == "__main__":

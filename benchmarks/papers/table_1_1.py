@@ -8,13 +8,15 @@ against one Gaussian release calibrated for that ε and δ = 1e-5, Φ(μ/2).
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from pathlib import Path
 from statistics import NormalDist
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import optional, read_options
 from rich.console import Console
 from rich.table import Table
 
@@ -26,13 +28,10 @@ DELTA = 1e-5
 
 def main() -> int:
     """Prints the table; 0 when every figure is the paper's, as far as it is printed, else 1."""
-    parser = argparse.ArgumentParser(
-        description="Table 1.1: what an adversary can infer at most, by ε."
+    options = read_options(
+        __doc__,
+        json=optional(Path),
     )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
     rows = [
         {
             "epsilon": epsilon,

@@ -29,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from harness.printing import run_main
+from harness.results import write_json
 from psg.descent import classifier_of, descent_of, model_folder, right
 from psg.sets import (
     DELTA,
@@ -44,7 +46,7 @@ from psg.sets import (
 )
 from rich.console import Console
 
-from noisegate import Gate, Synthesizer, UserError
+from noisegate import Gate, Synthesizer
 from noisegate.methods.registry import make_for
 from noisegate.schema import Schema, pixel_schema
 from noisegate_evaluate import LabelledRows, Training
@@ -63,28 +65,24 @@ PARTY_RECORDS = RECORDS // len(PARTIES)
 def main() -> int:
     """Makes the page, and the plot if one is asked for; 0 when it ran, 2 when it cannot."""
     options, console = _options(), Console()
-    try:
-        bench = replace(bench_of(options), records=PARTY_RECORDS)
-        found = []
-        for epsilon in options.epsilon:
-            for method in options.methods:
-                for seed in range(options.seeds):
-                    curve = CURVES[method](bench, options, epsilon, seed)
-                    found.append(
-                        {
-                            "method": method,
-                            "epsilon": epsilon,
-                            "seed": seed,
-                            "stages": curve,
-                        }
-                    )
-                    console.print(
-                        f"{method}, ε = {epsilon:g}: "
-                        + ", ".join(f"{one:.4f}" for one in curve)
-                    )
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    bench = replace(bench_of(options), records=PARTY_RECORDS)
+    found = []
+    for epsilon in options.epsilon:
+        for method in options.methods:
+            for seed in range(options.seeds):
+                curve = CURVES[method](bench, options, epsilon, seed)
+                found.append(
+                    {
+                        "method": method,
+                        "epsilon": epsilon,
+                        "seed": seed,
+                        "stages": curve,
+                    }
+                )
+                console.print(
+                    f"{method}, ε = {epsilon:g}: "
+                    + ", ".join(f"{one:.4f}" for one in curve)
+                )
     title = f"PSG, Figure 3, {options.data_set} in {len(PARTIES)} parts: {told_of(options)}; {bench.protocol}"
     print_page(console, title, [cell for one in _means(found) for cell in _cells(one)])
     if options.json:
@@ -94,7 +92,7 @@ def main() -> int:
             "schedule": told_of(options),
             "curves": found,
         }
-        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_json(options.json, content, indent=1)
     if options.plot:
         draw(options.plot, title, _means(found))
     return 0
@@ -305,4 +303,4 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

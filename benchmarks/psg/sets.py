@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from harness.results import write_json
 from papers.catalogue import load
 from papers.published import Loaded
 from rich.console import Console
@@ -359,9 +360,7 @@ def run_cells(
             "schedule": told_of(options),
             "cells": found,
         }
-        options.json.write_text(
-            json.dumps(content | {"protocol": bench.protocol}, indent=1) + "\n"
-        )
+        write_json(options.json, content | {"protocol": bench.protocol}, indent=1)
     return 0
 
 

@@ -19,13 +19,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import Option, hidden, option, optional, read_options
+from harness.results import write_json
+
 RATIO_GOAL, WORKERS_GOAL = 0.7, 1.8
 Results = dict[str, dict[str, Any]]
 
 
 def main() -> int:
     """Runs what is not measured yet; 0 where all goals are met, else 1."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        rows=option(10_000_000, "a multiple of a million, or less"),
+        workers=Option(
+            kind=_numbers,
+            default=[1, 2, 4],
+            help='of Ray, such as 1,2,4; "" leaves Ray out',
+        ),
+        repeats=5,
+        steps=20,
+        out=optional(Path),
+        silos=optional(Path, "run silos.py too, on the table Adult in this folder"),
+        again=False,
+        json=False,
+        measure=hidden(optional(str)),
+    )
     if options.measure:
         print(json.dumps(_measured(options)))
         return 0
@@ -55,45 +75,6 @@ def main() -> int:
     else:
         _print(results, options.rows, missed)
     return 1 if missed else 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Rows per second, memory and bits of sums at scale."
-    )
-    parser.add_argument(
-        "--rows", type=int, default=10_000_000, help="a multiple of a million, or less"
-    )
-    parser.add_argument(
-        "--workers",
-        type=_numbers,
-        default=[1, 2, 4],
-        help='of Ray, such as 1,2,4; "" leaves Ray out',
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=5, help="of the race on one core"
-    )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=20,
-        help="of a training that are timed; 0 leaves trainings out",
-    )
-    parser.add_argument(
-        "--out", type=Path, default=None, help="keep the table and the results there"
-    )
-    parser.add_argument(
-        "--silos",
-        type=Path,
-        default=None,
-        help="run silos.py too, on the table Adult in this folder",
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="measure what is in the results already"
-    )
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--measure", default=None, help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 def _numbers(text: str) -> list[int]:
@@ -157,7 +138,7 @@ def _all(options: argparse.Namespace) -> Results:
                 f"{job}: failed, as told above. What was measured is kept; run the command again."
             )
         results[job] = json.loads(done.stdout.splitlines()[-1])
-        path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        write_json(path, results)
     return results
 
 

@@ -9,7 +9,6 @@ FILE holds already are not run again.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -17,8 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
+from harness.options import needed, optional, read_options
+from harness.results import write_json
 
 from noisegate import Gate, Schema, merge, release
 from noisegate.gate.silos.keys import write_key
@@ -38,7 +41,14 @@ FIGURES = {
 
 def main() -> int:
     """Runs what is missing, and prints the table."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder with train.csv and test.csv"),
+        epsilon=1.0,
+        seeds=3,
+        silos=[3, 10],
+        json=optional(Path),
+    )
     schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
     train, test = (
         read_table(options.data / name, schema) for name in ("train.csv", "test.csv")
@@ -77,24 +87,9 @@ def main() -> int:
                     **figures,
                 }
             )
-            if options.json:
-                options.json.write_text(
-                    json.dumps(rows, indent=1) + "\n", encoding="utf-8"
-                )
+            write_json(options.json, rows, indent=1)
     _print(rows)
     return 0
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Adult in silos that may not pool.")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with train.csv and test.csv"
-    )
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--silos", type=int, nargs="+", default=[3, 10])
-    parser.add_argument("--json", type=Path, default=None, help="keep the rows there")
-    return parser.parse_args()
 
 
 def _made(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from functools import lru_cache
@@ -11,8 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
+from harness.options import Option, needed, optional, read_options
+from harness.results import write_json
 from small_scores import score
 from small_tables import SIMULATED
 
@@ -118,14 +123,15 @@ def runs(options: argparse.Namespace) -> Iterator[Run]:
 
 def main() -> None:
     """Reads the command line, and keeps results.json up to date after each run."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--tables", nargs="+", choices=(*SIMULATED, "adult"))
-    parser.add_argument("--records", nargs="+", type=int, default=RECORDS)
-    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    options = parser.parse_args()
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        data=optional(Path),
+        tables=Option(kind=str, choices=tuple((*SIMULATED, "adult")), is_list=True),
+        records=RECORDS,
+        epsilons=EPSILONS,
+        seeds=SEEDS,
+    )
     options.tables = options.tables or (
         *SIMULATED,
         *(("adult",) if options.data else ()),
@@ -142,7 +148,7 @@ def main() -> None:
             continue
         results.append(found)
         beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(results, indent=1) + "\n")
+        write_json(beside, results, indent=1)
         beside.replace(path)
         print(
             *run,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
+from harness.options import optional, positional, read_options
 
 FIGURES = ("distance_1", "distance_2", "roc_auc")
 INK, COLOURS = "#333333", ("#6a1b9a", "#1565c0", "#00897b", "#ef6c00")
@@ -124,10 +127,11 @@ def draw(points: Mapping[Point, Means], path: Path) -> None:
 
 def main() -> None:
     """Reads the command line and prints the page's figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--picture", type=Path)
-    options = parser.parse_args()
+    options = read_options(
+        __doc__,
+        results=positional(Path),
+        picture=optional(Path),
+    )
     points = means(json.loads(options.results.read_text()))
     print("\n".join(lines(points)))
     for figure in FIGURES[:2]:

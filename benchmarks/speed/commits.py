@@ -14,8 +14,6 @@ Tasks: the whole `noisegate fit` of a CSV file of 200,000 records with its page,
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import statistics
@@ -24,7 +22,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
+from harness.options import option, optional, read_options
+from harness.results import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = """
@@ -103,13 +105,14 @@ def processor_seconds(task: str, checkout: Path, folder: Path) -> float:
 
 def main() -> None:
     """Compares the two checkouts, prints a table and ends with the verdict."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--before", default="HEAD~1", help="the earlier commit")
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--limit", type=float, default=1.05)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = read_options(
+        __doc__,
+        before=option("HEAD~1", "the earlier commit"),
+        repeats=9,
+        rows=200_000,
+        limit=1.05,
+        json=optional(Path),
+    )
     with tempfile.TemporaryDirectory() as name:
         earlier, folder = Path(name) / "earlier", Path(name) / "desk"
         folder.mkdir()
@@ -123,8 +126,7 @@ def main() -> None:
             ratios = compare({"before": earlier, "now": ROOT}, folder, options.repeats)
         finally:
             subprocess.run([*git, "remove", "--force", str(earlier)], check=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(ratios, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, ratios)
     sys.exit(any(row["ratio"] > options.limit for row in ratios.values()))
 
 

@@ -22,6 +22,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import choices, hidden, optional, read_options
+from harness.results import write_json
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -89,8 +94,7 @@ def main() -> int:
                 {"shape": name, "rows": SHAPES[name].rows, **json.loads(answer)}
             )
     _print(console, results, options.threads)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
     return 0 if all(_met(result) for result in results) else 1
 
 
@@ -100,16 +104,13 @@ def _options() -> argparse.Namespace:
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count() or 1
     )
-    parser = argparse.ArgumentParser(
-        description="Seconds and peak memory of releases of contingency tables."
+    return read_options(
+        __doc__,
+        shapes=choices(SHAPES),
+        threads=cores,
+        json=optional(Path),
+        measure=hidden(optional(Path)),
     )
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 def _schema(shape: Shape) -> Schema:

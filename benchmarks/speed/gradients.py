@@ -24,6 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import choices, option, optional, read_options
+from harness.results import write_json
 from rich.console import Console
 from rich.table import Table
 
@@ -71,7 +75,14 @@ class Runner:
 
 def main() -> int:
     """Runs the benchmark; 0 when the goal is met for every model, else 1."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        models=choices(MODELS),
+        threads=1,
+        rounds=option(7, "steps of each contender, in turns; medians are compared"),
+        opacus=option(HERE.parents[1] / "build" / "opacus", "folder to keep it in"),
+        json=optional(Path),
+    )
     console = Console()
     folder = _opacus(options.opacus)
     results = {}
@@ -86,7 +97,7 @@ def main() -> int:
             "load": os.getloadavg(),
             "models": results,
         }
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     met = all(
         result["noisegate"]["over_opacus"] * GOAL <= 1 for result in results.values()
     )
@@ -94,38 +105,6 @@ def main() -> int:
         f"Goal: at least {GOAL} times as fast as Opacus at its best, and no more memory than it takes then."
     )
     return 0 if met and all(_small(result) for result in results.values()) else 1
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Milliseconds of a private gradient step, beside Opacus."
-    )
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=1,
-        help="of torch and of the linear algebra library",
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=7,
-        help="steps of each contender, in turns; medians are compared",
-    )
-    parser.add_argument(
-        "--opacus",
-        type=Path,
-        default=HERE.parents[1] / "build" / "opacus",
-        help="folder to keep it in",
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    options = parser.parse_args()
-    if min(options.rounds, options.threads) < 1:
-        parser.error("--rounds and --threads must be at least 1")
-    return options
 
 
 def _opacus(folder: Path) -> Path:

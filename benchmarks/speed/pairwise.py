@@ -9,7 +9,6 @@ peak of memory must not grow.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,6 +17,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import choices, hidden, optional, read_options
+from harness.results import write_json
 
 if TYPE_CHECKING:
     from noisegate import Schema
@@ -44,15 +48,12 @@ SHAPES = {
 
 def main() -> int:
     """Runs the benchmark; 0 when the memory goal is met everywhere, else 1."""
-    parser = argparse.ArgumentParser(
-        description="Seconds and peak memory of the pairwise method, file to sample."
+    options = read_options(
+        __doc__,
+        shapes=choices(SHAPES),
+        json=optional(Path),
+        measure=hidden(optional(Path)),
     )
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
-    options = parser.parse_args()
     if options.measure:
         print(json.dumps(_run(options.measure, SHAPES[options.shapes[0]])))
         return 0
@@ -73,8 +74,7 @@ def main() -> int:
             )
             path.unlink()
     _print(results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
     return (
         0
         if all(

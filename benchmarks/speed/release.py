@@ -20,6 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import hidden, option, optional, read_options
+from harness.results import write_json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -55,7 +60,7 @@ def main() -> int:
             "growth": growth,
             "met": met,
         }
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, content)
     return 0 if met else 1
 
 
@@ -65,28 +70,14 @@ def _options() -> argparse.Namespace:
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count() or 1
     )
-    parser = argparse.ArgumentParser(
-        description="Rows per second and peak memory of a release."
+    return read_options(
+        __doc__,
+        rows=option([1_000_000, 10_000_000], "for memory; none skips it"),
+        threads=cores,
+        repeats=9,
+        json=optional(Path),
+        measure=hidden(optional(Path)),
     )
-    parser.add_argument(
-        "--rows",
-        type=int,
-        nargs="*",
-        default=[1_000_000, 10_000_000],
-        help="for memory; none skips it",
-    )
-    parser.add_argument("--threads", type=int, default=cores)
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        default=9,
-        help="interleaved repetitions; medians are compared",
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write the figures there"
-    )
-    parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 def _peak(folder: Path, rows: int, threads: int, console: Console) -> dict[str, float]:

@@ -11,17 +11,21 @@ nothing, for the plot.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
+from harness.options import needed, optional, read_options
+from harness.results import write_json
 
 import noisegate
 from noisegate import Schema
@@ -39,25 +43,17 @@ SHOWN = (1, 6, 12, 24)
 
 def main() -> None:
     """Runs all arms with all seeds, and prints and writes their figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        data=needed(Path),
+        out=needed(Path),
+        epsilon=1.0,
+        periods=24,
+        seeds=3,
+        arms=optional(str, "names of arms; all where it is not given", is_list=True),
+        json=HERE / "results.json",
+        plot=optional(Path),
     )
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--periods", type=int, default=24)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--arms", nargs="*", help="names of arms; all where it is not given"
-    )
-    parser.add_argument(
-        "--json",
-        type=Path,
-        default=HERE / "results.json",
-        help="figures; those that are there are kept",
-    )
-    parser.add_argument("--plot", type=Path)
-    options = parser.parse_args()
     schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
     train, test = (
         read_table(options.data / name, schema) for name in ("train.csv", "test.csv")
@@ -102,9 +98,7 @@ def main() -> None:
                 }
                 found.append(entry)
                 print(json.dumps(entry), flush=True)
-                options.json.write_text(
-                    json.dumps(found, indent=1) + "\n", encoding="utf-8"
-                )
+                write_json(options.json, found, indent=1)
     _summary(found, options.periods)
     if options.plot:
         _plot(found, options.plot)

@@ -8,23 +8,27 @@ one that is there, unless it has no figures and that one has; the others stay.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import positional, read_options
+from harness.results import write_json
+
 HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rewrites results.json and outside.json beside this file."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        arguments,
+        folder=positional(Path),
     )
-    parser.add_argument("folder", type=Path)
-    options = parser.parse_args(arguments)
     old, new = (
         _read(folder / "results.json") or {} for folder in (HERE, options.folder)
     )
@@ -62,7 +66,7 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(path, content)
 
 
 if __name__ == "__main__":

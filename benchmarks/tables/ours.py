@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import needed, positional, read_options
 
 import noisegate
 from noisegate import Schema
@@ -14,14 +18,17 @@ from noisegate.models.output.sample_file import table_writer
 
 def main() -> None:
     """Fits the method to the table and draws as many records as it has."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("method")
-    for name in ("--train", "--schema", "--out", "--meta"):
-        parser.add_argument(name, type=Path, required=True)
-    for name in ("--epsilon", "--delta"):
-        parser.add_argument(name, type=float, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    options = parser.parse_args()
+    options = read_options(
+        __doc__,
+        method=positional(str),
+        train=needed(Path),
+        schema=needed(Path),
+        epsilon=needed(float),
+        delta=needed(float),
+        seed=needed(int),
+        out=needed(Path),
+        meta=needed(Path),
+    )
     schema = Schema.from_toml(options.schema)
     # The number of records is public for every method here.
     with options.train.open("rb") as lines:

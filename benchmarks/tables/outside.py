@@ -16,7 +16,6 @@ records; and mean total variation distances to the training table over all pairs
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import itertools
 import json
@@ -26,6 +25,10 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import Option, hidden, needed, read_options
+from harness.results import write_json
 from peer_packages import environment
 
 if TYPE_CHECKING:
@@ -38,15 +41,12 @@ REAL = "real data"
 
 def main() -> int:
     """Scores what is new; 0 when all that could be read is scored."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        out=needed(Path),
+        tables=Option(kind=str, default=[], is_list=True, help="all if not given"),
+        inside=hidden(False),
     )
-    parser.add_argument("--out", type=Path, required=True, help="the folder of run.py")
-    parser.add_argument(
-        "--tables", nargs="+", default=[], metavar="TABLE", help="all if not given"
-    )
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
     if not options.inside:
         made = environment("sdmetrics", options.out / "environments")
         if made.error:
@@ -75,9 +75,7 @@ def main() -> int:
                 **_figures(folder, csv, real=asked["method"] == REAL),
             }
             part = target.with_suffix(".part")
-            part.write_text(
-                json.dumps(list(known.values()), indent=1) + "\n", encoding="utf-8"
-            )
+            write_json(part, list(known.values()), indent=1)
             part.replace(target)
             print(*_key(asked), flush=True)
     return 0

@@ -8,10 +8,14 @@ sets, with the records' own error beside it. Nothing is private; no setting was 
 
 from __future__ import annotations
 
-import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
+from harness.options import read_options
 
 import noisegate
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
@@ -70,15 +74,12 @@ def coefficients(table: pa.Table) -> np.ndarray:
 
 def main() -> None:
     """Prints a line for each number of records."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        records=[2_000, 10_000, 50_000],
+        sets=4,
+        epsilon=1.0,
     )
-    parser.add_argument(
-        "--records", type=int, nargs="+", default=[2_000, 10_000, 50_000]
-    )
-    parser.add_argument("--sets", type=int, default=4)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    options = parser.parse_args()
     for records in options.records:
         errors = []
         for seed in range(options.sets):

@@ -7,7 +7,6 @@ Nothing outside the markers is changed. The figures of `outside.py` are read fro
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -15,7 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import pictures
+from harness.options import positional, read_options
 from peer_packages import PEERS
 from scoring import FIGURES
 from summary import COMPARED, COSTS, HIGHER, Lead, Row, failures, leads, rows
@@ -48,12 +50,12 @@ OUTSIDE = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rewrites the part of the page between the markers, and the pictures beside it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        arguments,
+        results=positional(Path),
+        page=PAGE,
     )
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--page", type=Path, default=PAGE)
-    options = parser.parse_args(arguments)
     results = json.loads(options.results.read_text(encoding="utf-8"))
     beside = options.results.with_name("outside.json")
     outside = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []

@@ -18,10 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import choices, needed, option, optional, read_options
+from harness.results import read_json, write_json
 from isolated import Limits
 from peer_packages import PEERS
 from rich.console import Console
-from runs import Run, fit, read, score, write
+from runs import Run, fit, score
 from scoring import Judge
 from tables import NEW, TABLES, prepare
 
@@ -74,33 +78,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{place + 1}/{len(missing)}  {run}: {_in_words(answer)}; about {about} left",
             highlight=False,
         )
-    write(options.out / "results.json", results(options.out))
+    write_json(options.out / "results.json", results(options.out))
     console.print(f"Written: {options.out / 'results.json'}. {CAVEAT}")
     return 0 if len(ready) == len(options.tables) else 1
 
 
 def _answered(path: Path) -> bool:
     """Whether a run needs nothing more: it failed, or it is scored."""
-    return path.exists() and (read(path)["status"] != "done" or "scores" in read(path))
+    return path.exists() and (
+        read_json(path)["status"] != "done" or "scores" in read_json(path)
+    )
 
 
 def _publish(table: str, out: Path, judge: Callable[[str], Judge]) -> None:
     """Brings results.json up to date, with what real data reaches on the table."""
     path = out / "runs" / table / "ceiling.json"
     if not path.exists():
-        write(path, {"table": table, "scores": judge(table).ceiling()})
-    write(out / "results.json", results(out))
+        write_json(path, {"table": table, "scores": judge(table).ceiling()})
+    write_json(out / "results.json", results(out))
 
 
 def results(out: Path) -> dict[str, Any]:
     """Everything that was answered so far below the output folder, from this command and earlier ones."""
     found = sorted((out / "runs").glob("*/*/*.json"))
-    ceilings = [read(path) for path in sorted((out / "runs").glob("*/ceiling.json"))]
+    ceilings = [
+        read_json(path) for path in sorted((out / "runs").glob("*/ceiling.json"))
+    ]
     return {
         "caveat": CAVEAT,
         "ceilings": {entry["table"]: entry["scores"] for entry in ceilings},
         "runs": [
-            _portable(read(path), out)
+            _portable(read_json(path), out)
             for path in found
             if not path.name.endswith(".meta.json")
         ],
@@ -140,66 +148,21 @@ def _in_words(answer: dict[str, Any]) -> str:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     known, usual = [*sorted(METHODS), *PEERS], [*OURS, *PEERS]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return read_options(
+        __doc__,
+        arguments,
+        data=optional(Path, "folder in or below which the files are"),
+        out=needed(Path),
+        tables=choices([*TABLES, *NEW], list(TABLES)),
+        methods=choices(known, usual),
+        epsilons=list(EPSILONS),
+        seeds=5,
+        timeout=option(2.0, "on the wall, for one run"),
+        cpu_minutes=option(30.0, "of the processor, for one run"),
+        memory=option(12.0, "for one run"),
+        threads=1,
+        again=False,
     )
-    parser.add_argument(
-        "--data", type=Path, default=None, help="folder in or below which the files are"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="where tables, environments and answers are kept",
-    )
-    parser.add_argument(
-        "--tables",
-        nargs="+",
-        default=list(TABLES),
-        choices=[*TABLES, *NEW],
-        metavar="TABLE",
-    )
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        default=usual,
-        choices=known,
-        metavar="METHOD",
-        help=f"{', '.join(known)}; {len(usual)} of them if not given",
-    )
-    parser.add_argument(
-        "--epsilons", nargs="+", type=float, default=list(EPSILONS), metavar="E"
-    )
-    parser.add_argument(
-        "--seeds", type=int, default=5, metavar="N", help="run i has seed i"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=2.0,
-        metavar="HOURS",
-        help="on the wall, for one run",
-    )
-    parser.add_argument(
-        "--cpu-minutes",
-        type=float,
-        default=30.0,
-        metavar="M",
-        help="of the processor, for one run",
-    )
-    parser.add_argument(
-        "--memory", type=float, default=12.0, metavar="GB", help="for one run"
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=1,
-        help="of numerical libraries, for every method",
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="run also what is done already"
-    )
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

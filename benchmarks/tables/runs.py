@@ -13,6 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.results import read_json, write_json
 from isolated import Limits, run_limited
 from peer_packages import PEERS, environment
 from scoring import Judge
@@ -89,14 +92,14 @@ def fit(run: Run, out: Path, limits: Limits, threads: int) -> dict[str, Any]:
         if outcome.status == "done":
             answer |= json.loads(meta.read_text(encoding="utf-8"))
     meta.unlink(missing_ok=True)
-    write(path, answer)
+    write_json(path, answer)
     return answer
 
 
 def score(run: Run, out: Path, judge: Callable[[], Judge]) -> dict[str, Any]:
     """Adds its figures to the answer of a run that is done; a table that cannot be read makes the run a failed one."""
     path = run.path(out)
-    answer = read(path)
+    answer = read_json(path)
     if answer["status"] == "done" and "scores" not in answer:
         try:
             answer["scores"] = judge().score(path.with_suffix(".csv"))
@@ -105,7 +108,7 @@ def score(run: Run, out: Path, judge: Callable[[], Judge]) -> dict[str, Any]:
                 "status": "failed",
                 "error": f"its table cannot be scored: {error}",
             }
-        write(path, answer)
+        write_json(path, answer)
     return answer
 
 
@@ -119,20 +122,6 @@ def commit() -> str:
         ).stdout.strip()
     except FileNotFoundError:  # no git
         return ""
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The content of a JSON file."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
-
-
-def write(path: Path, content: dict[str, Any]) -> None:
-    """Writes a JSON file whole or not at all, so that a run that is stopped leaves no half of one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
 
 
 def _command(run: Run, out: Path) -> tuple[list[str], str]:

@@ -9,14 +9,17 @@ the logarithm of the noise. Agreement is cross-validated: cuts for a table come 
 
 from __future__ import annotations
 
-import argparse
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import numpy.typing as npt
 from corpus import digest
+from harness.options import positional, read_options
 from sklearn.linear_model import LogisticRegression
 from summary import Run, is_judged, markdown, read_runs
 
@@ -76,15 +79,12 @@ def cut_row(runs: Sequence[Run], probability: float) -> list[object]:
 
 def main() -> None:
     """Prints the cuts."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
     beside = Path(__file__).parent / "results.jsonl"
-    parser.add_argument("results", type=Path, nargs="?", default=beside)
-    parser.add_argument(
-        "--probabilities", nargs="+", type=float, default=(0.5, 0.65, 0.75)
+    options = read_options(
+        __doc__,
+        results=positional(Path, default=beside),
+        probabilities=[0.5, 0.65, 0.75],
     )
-    options = parser.parse_args()
     runs = [run for run in read_runs(options.results, held_out=False) if is_judged(run)]
     headings = ["probability", *WORDS[1:], "same", "above by 1", "by 2 or more"]
     headings += ["below by 1", "by 2 or more"]

@@ -12,10 +12,10 @@ the words were reached.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +24,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import pyarrow as pa
 from corpus import Table, find_tables
+from harness.options import needed, option, read_options
 from judge import Stopwatch, evaluation_parts, prepare, verdict_json
 from run import result_within
 
@@ -95,9 +98,9 @@ def table_cases(
         available = sum(1 for _ in file) - 1
     planned = noisegate.plan(prepared.schema, epsilon=epsilon)
     assert planned.verdict is not None
-    for word, needed in planned.verdict.figures["records_for"].items():
+    for word, enough in planned.verdict.figures["records_for"].items():
         for factor in factors:
-            records = round(factor * needed)
+            records = round(factor * enough)
             if records <= available:
                 yield Case(table, epsilon, word, factor, records)
 
@@ -199,30 +202,22 @@ def finished_keys(results: Path) -> set[tuple[str, float, str, float]]:
     return {(run["table"], run["epsilon"], run["word"], run["factor"]) for run in runs}
 
 
-def parse_options() -> argparse.Namespace:
-    """Returns the options of the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tables", type=Path, required=True)
-    parser.add_argument("--results", type=Path, required=True, help="file of lines")
-    parser.add_argument("--models", type=Path, required=True, help="folder for tables")
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(0.3, 1, 3, 10))
-    parser.add_argument("--factors", nargs="+", type=float, default=(1, 2, 4))
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--limit-seconds", type=float, default=120.0)
-    parser.add_argument(
-        "--held-out", action="store_true", help="tables that nothing is chosen on"
-    )
-    return parser.parse_args()
-
-
 def main() -> None:
     """Runs what is asked for and has no line yet."""
     os.environ["OMP_NUM_THREADS"] = "1"
     for module in _IMPORTED_BEFORE:
         import_module(module)
-    options = parse_options()
+    options = read_options(
+        __doc__,
+        tables=needed(Path),
+        results=needed(Path, "file of lines"),
+        models=needed(Path, "folder for tables"),
+        epsilons=[0.3, 1.0, 3.0, 10.0],
+        factors=[1.0, 2.0, 4.0],
+        processes=1,
+        limit_seconds=120.0,
+        held_out=option(False, "tables that nothing is chosen on"),
+    )
     finished = finished_keys(options.results)
     lock = Lock()
     slow_tables: set[str] = set()

@@ -8,16 +8,19 @@ reached the word or a better one. Its interval covers 90 % of rates of tables th
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 from cuts import Floats
+from harness.options import positional, read_options
 from scipy.optimize import minimize_scalar
 from summary import markdown
 
@@ -120,12 +123,13 @@ def redrawn_certainties(runs: Sequence[Run]) -> list[float]:
 
 def main() -> None:
     """Prints the rates by word and factor, and the certainty that numbers of records need."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
     beside = Path(__file__).parent / "enough.jsonl"
-    parser.add_argument("results", type=Path, nargs="?", default=beside)
-    runs = read_enough(parser.parse_args().results)
+    runs = read_enough(
+        read_options(
+            __doc__,
+            results=positional(Path, default=beside),
+        ).results
+    )
     rows = []
     for word in ODDS:
         for factor in sorted({run["factor"] for run in runs}):

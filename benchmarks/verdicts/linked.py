@@ -10,9 +10,9 @@ sets are held-out tables and sets of another draw, on which nothing is chosen.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import sys
 import time
 import traceback
 import warnings
@@ -20,6 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.options import needed, option, optional, read_options
 from judge import Stopwatch, verdict_json
 from linked_sets import (
     HELD_OUT,
@@ -204,18 +207,15 @@ def judged(
 def main() -> None:
     """Runs what is asked for and has no line yet."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        results=needed(Path, "file of lines"),
+        tables=optional(Path, "checkout of Rdatasets"),
+        epsilons=[1.0, 10.0, 0.3, 3.0],
+        drawn=option(30, "sets drawn at random"),
+        only=optional(str, "names of sets", is_list=True),
+        held_out=option(False, "sets that nothing is chosen on"),
     )
-    parser.add_argument("--results", type=Path, required=True, help="file of lines")
-    parser.add_argument("--tables", type=Path, help="checkout of Rdatasets")
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(1, 10, 0.3, 3))
-    parser.add_argument("--drawn", type=int, default=30, help="sets drawn at random")
-    parser.add_argument("--only", nargs="+", help="names of sets")
-    parser.add_argument(
-        "--held-out", action="store_true", help="sets that nothing is chosen on"
-    )
-    options = parser.parse_args()
     sets: list[Simulated | Public] = [] if options.held_out else [*SIMULATED]
     if options.tables is not None:
         sets += HELD_OUT if options.held_out else PUBLIC

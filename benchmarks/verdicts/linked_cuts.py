@@ -10,15 +10,18 @@ are the errors that evaluations found at a noise: odds that grow with a power of
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 from cuts import Floats, Indices, log_noise_cuts, word_indices
+from harness.options import positional, read_options
 from summary import markdown
 
 from noisegate.answers.verdict import WORDS, Source
@@ -129,15 +132,12 @@ def worst_error(run: Run, questions: Sequence[str]) -> float:
 
 def main() -> None:
     """Prints the agreement, and the curves."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
     beside = Path(__file__).parent / "linked_results.jsonl"
-    parser.add_argument("results", type=Path, nargs="?", default=beside)
-    parser.add_argument(
-        "--probabilities", nargs="*", type=float, default=(0.5, 2 / 3, 0.75, 0.9)
+    options = read_options(
+        __doc__,
+        results=positional(Path, default=beside),
+        probabilities=[0.5, 2 / 3, 0.75, 0.9],
     )
-    options = parser.parse_args()
     runs = read_linked_runs(options.results)
     print(f"{len(runs)} runs of {len({run['set'] for run in runs})} sets\n")
     headings = ["words", *WORDS[1:], "same", "above by 1", "above by 2"]

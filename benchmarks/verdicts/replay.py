@@ -8,13 +8,16 @@ a few seconds a run; those of evaluate are as they were, since `evaluation.json`
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 from corpus import is_for_development
+from harness.options import needed, read_options
 from judge import fit_parts, run_key, verdict_json
 
 import noisegate
@@ -43,12 +46,11 @@ def replayed(run: dict[str, Any], models: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Prints the lines of runs for development by the rules of today."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        results=needed(Path),
+        models=needed(Path),
     )
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--models", type=Path, required=True)
-    options = parser.parse_args()
     for line in options.results.read_text().splitlines():
         run = json.loads(line)
         if "error" not in run and is_for_development(run["table"]):

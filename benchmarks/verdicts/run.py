@@ -12,6 +12,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from corpus import Table, find_tables
+from harness.options import needed, option, optional, read_options
 from judge import judge
 
 # A run is a fork of this process, which has imported everything.
@@ -114,50 +118,27 @@ def _send(
     sender.send(function(*arguments))
 
 
-def parse_options() -> argparse.Namespace:
-    """Returns the options of the command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--tables",
-        type=Path,
-        required=True,
-        help="checkout of Rdatasets, with datasets.csv and csv/",
-    )
-    parser.add_argument(
-        "--results", type=Path, required=True, help="file of lines to append to"
-    )
-    parser.add_argument(
-        "--models", type=Path, required=True, help="folder for models and records"
-    )
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 0.3, 3.0))
-    parser.add_argument("--seeds", nargs="+", type=int, default=(0,))
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument(
-        "--limit-seconds", type=float, default=300.0, help="longest time of a run"
-    )
-    parser.add_argument(
-        "--share", type=float, default=1.0, help="share of the tables, the first ones"
-    )
-    parser.add_argument("--only", nargs="+", help="names of tables, PACKAGE/NAME")
-    parser.add_argument(
-        "--retry-errors",
-        action="store_true",
-        help="do runs again that an error stopped; their last line counts",
-    )
-    parser.add_argument(
-        "--held-out",
-        action="store_true",
-        help="the tables that nothing is chosen on, for final figures",
-    )
-    return parser.parse_args()
-
-
 def main() -> None:
     """Runs what is asked for and has no line yet."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    options = parse_options()
+    options = read_options(
+        __doc__,
+        tables=needed(Path, "checkout of Rdatasets, with datasets.csv and csv/"),
+        results=needed(Path, "file of lines to append to"),
+        models=needed(Path, "folder for models and records"),
+        epsilons=[1.0, 0.3, 3.0],
+        seeds=[0],
+        processes=1,
+        limit_seconds=option(300.0, "longest time of a run"),
+        share=option(1.0, "share of the tables, the first ones"),
+        only=optional(str, "names of tables, PACKAGE/NAME", is_list=True),
+        retry_errors=option(
+            False, "do runs again that an error stopped; their last line counts"
+        ),
+        held_out=option(
+            False, "the tables that nothing is chosen on, for final figures"
+        ),
+    )
     options.results.parent.mkdir(parents=True, exist_ok=True)
     finished = finished_keys(options.results, retry_errors=options.retry_errors)
     cases = [case for case in planned_cases(options) if case.key not in finished]

@@ -7,14 +7,17 @@ FILE has the lines of `run.py`, by default those beside this file.
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from corpus import is_held_out
+from harness.options import option, optional, positional, read_options
 
 from noisegate.answers.verdict import WORDS
 
@@ -209,15 +212,14 @@ def errors(runs: Sequence[Run]) -> str:
 
 def main() -> None:
     """Prints the summary."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
     beside = Path(__file__).parent / "results.jsonl"
-    parser.add_argument("results", type=Path, nargs="?", default=beside)
-    parser.add_argument("--held-out", action="store_true", help="held-out tables alone")
-    parser.add_argument("--runs", action="store_true", help="also each wrong run")
-    parser.add_argument("--epsilons", nargs="+", type=float, help="only these")
-    options = parser.parse_args()
+    options = read_options(
+        __doc__,
+        results=positional(Path, default=beside),
+        held_out=option(False, "held-out tables alone"),
+        runs=option(False, "also each wrong run"),
+        epsilons=optional(float, is_list=True),
+    )
     runs = read_runs(options.results, held_out=options.held_out)
     if options.epsilons:
         runs = [run for run in runs if run["epsilon"] in options.epsilons]
