@@ -7,17 +7,20 @@ are not at hand says so, and prints what can be known without them, the number o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-import torch
-from mepf_rows import Book, Row, fitted, frechet
-from mepf_tables import PUBLISHED, SHAPES, common_options, images
-from rich.console import Console
-from rich.table import Table
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from noisegate.errors import UserError
-from noisegate_evaluate import named_features
+import torch
+from harness.options import optional, read_options
+from harness.results import Rows
+from mepf_rows import Row, fitted, measured, row_of
+from mepf_tables import COMMON, PUBLISHED, SHAPES, images, print_rows
+
 from noisegate_images.networks.named import feature_convolutions
 
 QUERIES = 2.02
@@ -53,156 +56,91 @@ def split(encoder: float) -> dict[str, Any]:
     return {"encoder_share": QUERIES * (encoder / (10 - encoder)) ** 2}
 
 
-def rows(number: int, options: argparse.Namespace) -> list[tuple[str, int, Row, float]]:
-    """Returns name, features where they are known, fit and published distance of each row of a table."""
+def fits(
+    number: int, options: argparse.Namespace
+) -> Iterator[tuple[str, int, Row, float]]:
+    """Yields name, features where they are known, fit and published distance of each row of a table."""
     (source,) = (entry for entry in PUBLISHED["encoders"] if entry["table"] == number)
-    shape = SHAPES[source["data"]]
-    made: list[tuple[str, int, Row, float]] = []
-
-    def add(
-        name: str, numbers: int, paper: float, *, moments: int = 2, **changed: Any
-    ) -> None:
-        row = Row(
-            **{
-                "data": source["data"].removesuffix("-unlabelled"),
-                "shape": shape,
-                "classes": 0,
-                "epsilon": 0.2,
-            },
-            **{
-                "moments": moments,
-                "preset": "paper",
-                "stopping": options.stopping or "private",
-                "steps": options.steps,
-            },
-            **{"seed": options.first_seed, "delta": 1e-6 if number == 18 else 1e-5},
-            **changed,
-        )
-        made.append((name, numbers, row, paper))
-
+    fit = partial(
+        Row,
+        data=source["data"].removesuffix("-unlabelled"),
+        shape=SHAPES[source["data"]],
+        classes=0,
+        epsilon=0.2,
+        moments=2,
+        preset="paper",
+        stopping=options.stopping or "private",
+        steps=options.steps,
+        seed=options.first_seed,
+    )
     if number == 17:
         for name in options.encoders or source["numbers"]:
             for moments in options.moments or (2, 1):
-                paper = source[f"frechet {moments}"][name]
-                add(
-                    name,
-                    features_of(name),
-                    paper,
-                    moments=moments,
-                    settings={"network": f"torchvision:{name}"},
-                )
-    elif number == 18:
-        given = dict(item.partition("=")[::2] for item in options.encoders or ())
-        for name, paper in source["frechet"].items():
-            weights, _, digest = given.get(name, "").partition("@")
-            network = {
+                settings = {"network": f"torchvision:{name}"}
+                row = fit(moments=moments, settings=settings)
+                yield name, features_of(name), row, source[f"frechet {moments}"][name]
+        return
+    files = dict(item.partition("=")[::2] for item in options.encoders or ())
+    for name, paper in source["frechet"].items():
+        if number == 18:
+            weights, _, digest = files.get(name, "").partition("@")
+            settings = {
                 "network": "torchvision:resnet18",
                 "weights": weights or f"{name}.safetensors",
+                "sha256": digest or None,
             }
-            add(
-                name,
-                features_of("resnet18"),
-                paper,
-                settings=network | {"sha256": digest or None},
+            row = fit(settings=settings, delta=1e-6)
+            yield name, features_of("resnet18"), row, paper
+        else:
+            row = fit(
+                settings=split(float(name)),
+                method="dp-mepf-trained",
+                epsilon=10.0,
+                classes=10,
             )
-    else:
-        for name, paper in source["frechet"].items():
-            changed = {
-                "settings": split(float(name)),
-                "method": "dp-mepf-trained",
-                "epsilon": 10.0,
-                "classes": 10,
-            }
-            row = Row(
-                **{
-                    "data": "cifar10",
-                    "shape": shape,
-                    "moments": 2,
-                    "preset": "paper",
-                    "delta": 1e-5,
-                },
-                **{
-                    "stopping": options.stopping or "private",
-                    "steps": options.steps,
-                    "seed": options.first_seed,
-                },
-                **changed,  # type: ignore[arg-type]
-            )
-            made.append((f"ε = {name} of 10", 0, row, paper))
-    return made
+            yield f"ε = {name} of 10", 0, row, paper
 
 
 def main(number: int) -> int:
     """Runs a table and prints it beside the paper's; 2 where nothing of it can be run."""
-    options, console = _options(number), Console()
-    options.out.mkdir(parents=True, exist_ok=True)
-    book, page = (
-        Book(options.json or options.out / "rows.json"),
-        Table(title=f"DP-MEPF, Table {number}"),
+    options = read_options(
+        f"Table {number} of DP-MEPF.",
+        **COMMON,
+        encoders=optional(
+            str,
+            "names in torchvision, as vgg19 resnet18 (Table 17), or NAME=FILE@DIGEST of a ResNet18 in the form of "
+            "torchvision, for imagenet, cifar10, svhn (Table 18)",
+            is_list=True,
+        ),
     )
-    for heading in (
-        "encoder",
-        "features",
-        "moments",
-        "paper",
-        f"ours, in {options.features}",
-        "schedule",
-    ):
-        page.add_column(heading)
-    ran, refused = 0, dict[str, None]()
-    for name, numbers, row, paper in rows(number, options):
-        ours = "not run"
-        try:
-            found = book.row(
-                row,
-                {"features": options.features},
-                lambda row=row: _measured(options, row),
-            )
-            ours, ran = f"{next(iter(found['figures'].values())):.4g}", ran + 1
-        except UserError as error:
-            refused[f"{name}: {error}"] = None
-        schedule = "reduced" if row.reduced else "full"
-        page.add_row(
-            name,
-            f"{numbers:,}" if numbers else "-",
-            str(row.moments),
-            f"{paper:g}",
-            ours,
-            schedule,
+    headings = ["encoder", "features", "moments", "paper"]
+    headings += [f"ours, in {options.features}", "schedule"]
+    return print_rows(f"DP-MEPF, Table {number}", headings, _rows(number, options))
+
+
+def _rows(
+    number: int, options: argparse.Namespace
+) -> Iterator[tuple[list[Any], Callable[[], dict[str, Any]], str]]:
+    """Yields the rows of a table, and how they are made."""
+    book = Rows(options.json or options.out / "rows.json")
+    for name, numbers, row, paper in fits(number, options):
+        known = [name, f"{numbers:,}" if numbers else "-", row.moments, f"{paper:g}"]
+        make = partial(
+            row_of,
+            book,
+            row,
+            {"features": options.features},
+            partial(_figures, options, row),
         )
-    console.print(page)
-    for reason in refused:
-        console.print(f"[red]{reason}[/red]")
-    return 0 if ran else 2
+        yield known, make, "{:.4g}"
 
 
-def _measured(options: argparse.Namespace, row: Row) -> Mapping[str, Any]:
+def _figures(options: argparse.Namespace, row: Row) -> dict[str, Any]:
+    """Returns the distance, and ε as certified."""
     train = images(options.data, row.data)
     changed = "-".join(str(value).replace("/", "_") for value in row.settings.values())
     records = RECORDS if row.method == "dp-mepf-trained" else None
     folder = options.out / f"{row.method}-{row.moments}-{changed}"
-    made = fitted(row, train, folder, device=options.device, records=records)
-    features = named_features(options.features, options.features_weights)
-    found = frechet(
-        row, made, train, images=min(options.images, 5000), features=features
-    )
-    return {"certified_epsilon": made.certificate.check(), "figures": found}
-
-
-def _options(number: int) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=f"Table {number} of DP-MEPF.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    common_options(parser)
-    if number == 17:
-        parser.add_argument(
-            "--encoders",
-            nargs="+",
-            default=None,
-            help="names in torchvision, as vgg19 resnet18",
-        )
-    if number == 18:
-        told = "NAME=FILE@DIGEST of a ResNet18 in the form of torchvision, for imagenet, cifar10, svhn"
-        parser.add_argument("--encoders", nargs="+", default=None, help=told)
-    return parser.parse_args()
+    model = fitted(row, train, folder, device=options.device, records=records)
+    figures = measured(options, row, model, train)
+    return {"certified_epsilon": model.certificate.check(), "figures": figures}

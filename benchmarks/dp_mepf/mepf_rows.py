@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,19 +13,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from harness.results import write_json
+from harness.images import accuracies, fitted_once, synthetic_rows
+from harness.measuring import measured_seconds
+from harness.options import choice, option, optional
+from harness.results import Rows
 from mepf_rates import rates
-from rich.progress import Progress
 
 from noisegate import Gate, Synthesizer
 from noisegate.methods.registry import method_named
-from noisegate.records import Images
 from noisegate.schema import Schema, pixel_schema
 from noisegate.sources.sources import open_source
-from noisegate_evaluate import LabelledRows, images_of, read_classifiers, utility_scores
-from noisegate_evaluate.images import ImageFeatures
+from noisegate_evaluate import LabelledRows, images_of, named_features
 from noisegate_evaluate.metrics.frechet import frechet_distance
-from noisegate_images.output.formats import SampleGrid
 
 STOPPING: dict[str, dict[str, Any]] = {
     "none": {"stopping": "none"},
@@ -45,6 +44,39 @@ SMALL: dict[str, Any] = {
     },
 }
 """For a processor: the package's encoder, the squared distance, a small generator, 1,600 steps."""
+
+
+MOST_IMAGES = 5000
+"""Synthetic images that a distance is measured of."""
+
+NETWORK = {
+    "preset": choice(
+        ["paper", "small"], text="small: 1,600 steps of a small generator"
+    ),
+    "network": optional(str, '"encoder", "torchvision:NAME"; the preset\'s'),
+    "weights": optional(str, "file of its weights"),
+    "sha256": optional(str, "digest of that file"),
+}
+MEASURING = {
+    "json": optional(Path, "file of rows; --out/rows.json where none is given"),
+    "steps": optional(int),
+    "images": option(60_000, "synthetic images; 5,000 of them for distances"),
+    "features_weights": optional(Path, "file of Inception's weights"),
+    "device": "auto",
+}
+"""Options of the commands of this folder: what is matched, and how it is measured."""
+
+
+def network_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the settings of the network that are given."""
+    names = ("network", "weights", "sha256")
+    given = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def preset_of(name: str, channels: int) -> str:
+    """Returns the preset of the method: the paper has another one for grey images."""
+    return "paper-grey" if (name, channels) == ("paper", 1) else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,127 +164,58 @@ def fitted(
     row: Row, train: Path, model: Path, *, device: str, records: int | None = None
 ) -> Synthesizer:
     """Returns the model in a folder, fitted and saved where it is not there yet."""
-    if model.exists():
-        return Synthesizer.load(model)
-    method = method_named(row.method)(**row.options())
-    schema = row.schema()
     gate = Gate(
         train,
-        schema=schema,
+        schema=row.schema(),
         epsilon=row.epsilon,
         delta=row.delta,
         adjacency=row.adjacency,
         records=records,
     )
-    with Progress(transient=True) as progress:
-        task = progress.add_task(
-            f"{row.data}, epsilon {row.epsilon:g}, seed {row.seed}", total=None
-        )
-
-        def report(state: Any) -> None:
-            progress.update(task, total=state.steps, completed=state.step)
-
-        made: Synthesizer = method.fit(gate, device=device, report=report)  # type: ignore[arg-type]
-    made.save(model)
-    return made
+    method = method_named(row.method)(**row.options())
+    return fitted_once(model, method, gate, device=device)
 
 
-def accuracies(
-    row: Row, made: Synthesizer, test: Path, *, images: int, classifiers: str
+def measured(
+    options: argparse.Namespace, row: Row, model: Synthesizer, train: Path
 ) -> dict[str, float]:
-    """Returns the accuracy of classifiers that saw `images` synthetic images alone, on real ones, each by its name."""
-    train, schema = _drawn(row, made, images), row.schema()
-    real = images_of(open_source(test, schema, show_values=False).batches(), schema)
-    rows, others = _labelled(train), _labelled(real)
-    found = {}
-    for name in classifiers.split(","):
-        with Progress(transient=True) as progress:
-            progress.add_task(f"{name} on {images:,} synthetic images", total=None)
-            report = utility_scores(
-                read_classifiers(name),
-                rows,
-                others,
-                classes=row.classes,
-                seed=row.seed,
-                jobs=1,
-            )
-        found[name] = report.mean.accuracy
-    return found
-
-
-def frechet(
-    row: Row, made: Synthesizer, train: Path, *, images: int, features: ImageFeatures
-) -> dict[str, float]:
-    """Returns the Fréchet distance of synthetic images to all those in `train`, as the paper measures it."""
+    """Returns the Fréchet distance to all those in `train`, in the features of --features, as the paper measures it."""
+    features = named_features(options.features, options.features_weights)
     schema = row.schema()
     parts = open_source(train, schema, show_values=False).batches()
-    with Progress(transient=True) as progress:
-        progress.add_task(f"features {features.name} of real images", total=None)
-        real = np.concatenate(
-            [features(images_of([part], schema).pixels) for part in parts]
-        )
-    distance = frechet_distance(features(_drawn(row, made, images).pixels), real)
+    real = np.concatenate(
+        [features(images_of([part], schema).pixels) for part in parts]
+    )
+    n_images = min(options.images, MOST_IMAGES)
+    batches = model.images(n_images, seed=row.seed)
+    synthetic = np.concatenate([batch.pixels for batch in batches])
+    distance = frechet_distance(features(synthetic), real)
     return {f"frechet distance, {features.name}": distance}
 
 
-def _drawn(row: Row, made: Synthesizer, images: int) -> Images:
-    batches = list(made.images(images, seed=row.seed))
-    labels = (
-        np.concatenate([np.asarray(each.labels, np.int32) for each in batches])
-        if row.classes
-        else None
-    )
-    return Images(np.concatenate([each.pixels for each in batches]), labels)
-
-
-def _labelled(images: Images) -> LabelledRows:
-    assert images.labels is not None
-    return LabelledRows(
-        features=images.pixels, labels=np.asarray(images.labels, np.int64)
+def scored(
+    row: Row, model: Synthesizer, test: Path, *, images: int, classifiers: str
+) -> dict[str, float]:
+    """Returns the accuracy of classifiers that saw `images` synthetic images alone, on real ones, each by its name."""
+    schema = row.schema()
+    real = images_of(open_source(test, schema, show_values=False).batches(), schema)
+    return accuracies(
+        classifiers.split(","),
+        synthetic_rows(model, images, seed=row.seed),
+        LabelledRows(features=real.pixels, labels=np.asarray(real.labels, np.int64)),
+        seed=row.seed,
+        classes=row.classes,
     )
 
 
-def draw(made: Synthesizer, out: Path, *, seed: int) -> None:
-    """Writes a picture of synthetic images, a column for each label."""
-    assert made.schema.images is not None
-    out.unlink(missing_ok=True)
-    grid = SampleGrid(form=made.schema.images, out=out)
-    for batch in made.images(2000, seed=seed):
-        grid.add(batch)
-    grid.write()
-
-
-class Book:
-    """Rows on disk: one that is there is not made again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rows: list[dict[str, Any]] = (
-            json.loads(path.read_text("utf-8")) if path.exists() else []
-        )
-
-    def row(
-        self,
-        asked: Row,
-        extra: Mapping[str, Any],
-        make: Callable[[], Mapping[str, Any]],
-    ) -> dict[str, Any]:
-        """Returns the row, made and written where it is not there yet."""
-        key = json.loads(json.dumps(asdict(asked) | dict(extra)))
-        known = next((row for row in self.rows if row["asked"] == key), None)
-        if known is None:
-            began = time.perf_counter(), time.process_time()
-            found = dict(make())
-            seconds = {
-                "wall": time.perf_counter() - began[0],
-                "cpu": time.process_time() - began[1],
-            }
-            known = {
-                "asked": key,
-                "reduced": asked.reduced,
-                "seconds": seconds,
-                **found,
-            }
-            self.rows.append(known)
-            write_json(self.path, self.rows, indent=1)
+def row_of(
+    book: Rows, asked: Row, extra: Mapping[str, Any], make: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns the row of a fit and of what else tells it from others, made and written where it is not there yet."""
+    key = {"asked": json.loads(json.dumps(asdict(asked) | dict(extra)))}
+    known = book.find(key)
+    if known is not None:
         return known
+    with measured_seconds() as seconds:
+        figures = make()
+    return book.add({**key, "reduced": asked.reduced, "seconds": seconds, **figures})

@@ -35,9 +35,9 @@ def fitted_once(
 ) -> Synthesizer:
     """Returns the model in a folder, which is fitted and saved first where it is not there."""
     if not model_folder.exists():
-        fit_with_progress(method, gate, model_folder.name, device=device).save(
-            model_folder
-        )
+        model_folder.parent.mkdir(parents=True, exist_ok=True)
+        fitted = fit_with_progress(method, gate, model_folder.name, device=device)
+        fitted.save(model_folder)
     return Synthesizer.load(model_folder)
 
 
