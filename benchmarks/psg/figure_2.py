@@ -9,75 +9,64 @@ curves, but those of Table 1. See README.md.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from psg.sets import Cell, method_of, parser_of, published, run_cells
+from harness.options import choices, fail, optional, read_options
+from harness.printing import run_main
+from harness.results import read_json
+from psg.sets import OPTIONS, cell_of, prior_settings, published, run_cells
 from psg.table_3 import PRIORS
 
-SAMPLES = 10
 
-
-def main() -> int:
-    """Makes the page, and the plot if one is asked for; 0 when it ran, 2 when it cannot."""
-    parser = parser_of(__doc__ or "")
-    parser.add_argument(
-        "--epsilon", type=float, nargs="+", default=[0.5, 1.0, 2.0, 5.0, 10.0]
+def main() -> None:
+    """Makes the page, and the plot if one is asked for."""
+    options = read_options(
+        __doc__,
+        **OPTIONS,
+        epsilon=[0.5, 1.0, 2.0, 5.0, 10.0],
+        prior=choices(PRIORS, ["none"]),
+        samples_per_class=10,
+        plot=optional(Path, "draw it there, from --json"),
     )
-    parser.add_argument("--prior", nargs="+", choices=PRIORS, default=["none"])
-    parser.add_argument("--samples-per-class", type=int, default=SAMPLES)
-    parser.add_argument(
-        "--plot", type=Path, default=None, help="draw it there, from --json"
-    )
-    options = parser.parse_args()
     if options.plot and not options.json:
-        parser.error("--plot draws what is in --json: give both")
+        fail("--plot draws what is in --json: give both")
     cells = []
     for prior in options.prior:
-        network = {} if prior == "none" else {"prior": True, "prior_network": prior}
         for epsilon in options.epsilon:
-            given = {"steps": options.steps, "width": options.width, **network}
-            method = method_of(
-                options.schedule,
-                samples_per_class=options.samples_per_class,
-                epsilon=epsilon,
-                **given,
-            )
-            told = {
-                "method": "psg",
-                "epsilon": epsilon,
-                "samples_per_class": options.samples_per_class,
-            }
-            paper = (
-                published("1", options.data_set, **told) if prior == "none" else None
-            )
+            paper = None
+            if prior == "none":
+                paper = published(
+                    "1",
+                    options.data_set,
+                    method="psg",
+                    epsilon=epsilon,
+                    samples_per_class=options.samples_per_class,
+                )
             cells.append(
-                Cell(
-                    row=f"prior: {prior}",
-                    column=f"ε = {epsilon:g}",
-                    method=method,
+                cell_of(
+                    options,
+                    f"prior: {prior}",
+                    f"ε = {epsilon:g}",
+                    samples_per_class=options.samples_per_class,
                     epsilon=epsilon,
                     paper=paper,
+                    settings=prior_settings(prior),
                 )
             )
-    code = run_cells(
-        f"PSG, Figures 2 and 5, {options.samples_per_class} of each class",
-        options,
-        cells,
-    )
-    if options.plot and code == 0:
+    title = f"PSG, Figures 2 and 5, {options.samples_per_class} of each class"
+    run_cells(title, options, cells)
+    if options.plot:
         draw(options)
-    return code
 
 
 def draw(options: argparse.Namespace) -> None:
     """Writes the curves into --plot."""
     from matplotlib.figure import Figure
 
-    content = json.loads(options.json.read_text())
+    content = read_json(options.json)
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     axes = figure.subplots()
     for row in dict.fromkeys(one["row"] for one in content["cells"]):
@@ -96,4 +85,4 @@ def draw(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

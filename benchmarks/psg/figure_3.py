@@ -16,7 +16,7 @@ paper draws curves and prints no numbers. See README.md.
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import statistics
 import sys
 from collections.abc import Sequence
@@ -29,24 +29,24 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from harness.images import fitted_once, labelled_rows
+from harness.options import choices, option, optional, read_options
 from harness.printing import run_main
-from harness.results import write_json
+from harness.results import kept, write_json
 from psg.descent import classifier_of, descent_of, model_folder, right
 from psg.sets import (
     DELTA,
+    OPTIONS,
     RECORDS,
     SHAPE,
     Bench,
     bench_of,
     method_of,
-    parser_of,
     print_page,
-    rows_of,
-    told_of,
+    schedule_text,
 )
-from rich.console import Console
 
-from noisegate import Gate, Synthesizer
+from noisegate import Gate
 from noisegate.methods.registry import make_for
 from noisegate.schema import Schema, pixel_schema
 from noisegate_evaluate import LabelledRows, Training
@@ -56,46 +56,45 @@ ORDER = (5, 6, 1, 2, 0, 8, 9, 3, 4, 7)
 """Classes in the order of the authors' program, two a party."""
 PARTIES = tuple(zip(ORDER[::2], ORDER[1::2], strict=True))
 METHODS = ("psg", "dp-sgd", "dp-merf")
-MERF_EACH = 6000
 SAMPLES = 10
 PARTY_RECORDS = RECORDS // len(PARTIES)
 """What the public knows of a party: ten classes of about the same size."""
 
 
-def main() -> int:
-    """Makes the page, and the plot if one is asked for; 0 when it ran, 2 when it cannot."""
-    options, console = _options(), Console()
+def main() -> None:
+    """Makes the page, and the plot if one is asked for."""
+    options = read_options(
+        __doc__,
+        **OPTIONS,
+        epsilon=[1.0, 10.0],
+        methods=choices(METHODS),
+        merf_each=option(6000, "images of each class from DP-MERF"),
+        merf_epochs=option(5, "passes over these, of which there are many"),
+        plot=optional(Path),
+    )
     bench = replace(bench_of(options), records=PARTY_RECORDS)
-    found = []
-    for epsilon in options.epsilon:
-        for method in options.methods:
-            for seed in range(options.seeds):
-                curve = CURVES[method](bench, options, epsilon, seed)
-                found.append(
-                    {
-                        "method": method,
-                        "epsilon": epsilon,
-                        "seed": seed,
-                        "stages": curve,
-                    }
-                )
-                console.print(
-                    f"{method}, ε = {epsilon:g}: "
-                    + ", ".join(f"{one:.4f}" for one in curve)
-                )
-    title = f"PSG, Figure 3, {options.data_set} in {len(PARTIES)} parts: {told_of(options)}; {bench.protocol}"
-    print_page(console, title, [cell for one in _means(found) for cell in _cells(one)])
-    if options.json:
-        content = {
-            "title": title,
-            "data_set": options.data_set,
-            "schedule": told_of(options),
-            "curves": found,
-        }
-        write_json(options.json, content, indent=1)
+    curves = []
+    for epsilon, method, seed in itertools.product(
+        options.epsilon, options.methods, range(options.seeds)
+    ):
+        stages = CURVES[method](bench, options, epsilon, seed)
+        key = {"method": method, "epsilon": epsilon, "seed": seed}
+        curves.append({**key, "stages": stages})
+        scores = ", ".join(f"{score:.4f}" for score in stages)
+        print(f"{method}, ε = {epsilon:g}: {scores}")
+    schedule = schedule_text(options)
+    title = f"PSG, Figure 3, {options.data_set} in {len(PARTIES)} parts: {schedule}; {bench.protocol}"
+    means = _means(curves)
+    print_page(title, [cell for curve in means for cell in _cells(curve)])
+    content = {
+        "title": title,
+        "data_set": options.data_set,
+        "schedule": schedule,
+        "curves": curves,
+    }
+    write_json(options.json, content, indent=1)
     if options.plot:
-        draw(options.plot, title, _means(found))
-    return 0
+        draw(options.plot, title, means)
 
 
 def party_of(bench: Bench, party: Sequence[int]) -> tuple[pa.Table, Schema]:
@@ -164,30 +163,20 @@ def by_merf(
     bench: Bench, options: argparse.Namespace, epsilon: float, seed: int
 ) -> list[float]:
     """Returns the scores of the stages where parties hand on images of DP-MERF."""
-    sets, scores = [], []
+    sets = []
+    scores = []
     bench = replace(bench, epochs=options.merf_epochs)
     for party in PARTIES:
-        folder = (
-            bench.out
-            / f"{bench.data_set}-{min(party)}{max(party)}-merf-{epsilon:g}-{seed}"
-        )
+        part = f"{min(party)}{max(party)}"
+        folder = bench.out / f"{bench.data_set}-{part}-merf-{epsilon:g}-{seed}"
         records, schema = party_of(bench, party)
-        if not (folder / "model").exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            gate = Gate(
-                records,
-                schema=schema,
-                epsilon=epsilon,
-                delta=DELTA,
-                records=PARTY_RECORDS,
-            )
-            make_for("dp-merf", schema, {"seed": seed}).fit(
-                gate, device=bench.device
-            ).save(folder / "model")
-        batch = Synthesizer.load(folder / "model").sample(
-            2 * options.merf_each, seed=seed
+        gate = Gate(
+            records, schema=schema, epsilon=epsilon, delta=DELTA, records=PARTY_RECORDS
         )
-        sets.append(rows_of(batch, schema))
+        method = make_for("dp-merf", schema, {"seed": seed})
+        model = fitted_once(folder / "model", method, gate, device=bench.device)
+        batch = model.sample(2 * options.merf_each, seed=seed)
+        sets.append(labelled_rows(batch))
         scores.append(_taught(bench, sets, folder, seed))
     return scores
 
@@ -204,30 +193,25 @@ def _taught(
         folder
         / f"stage-{bench.repeats}-{told.passes}{'-altered' if bench.augment else ''}.json"
     )
-    if not file.exists():
+
+    def score() -> list[float]:
         train = LabelledRows(
             features=np.concatenate([one.features for one in sets]),
             labels=np.concatenate([one.labels for one in sets]),
         )
-        test, network = (
-            rows_of(bench.loaded.test, bench.loaded.schema),
-            Network(name="ConvNet", training=told),
-        )
-        seen = np.isin(test.labels, PARTIES[: len(sets)])
-        test, scores = (
-            LabelledRows(features=test.features[seen], labels=test.labels[seen]),
-            [],
-        )
+        every = labelled_rows(bench.loaded.test)
+        seen = np.isin(every.labels, PARTIES[: len(sets)])
+        test = LabelledRows(features=every.features[seen], labels=every.labels[seen])
+        network = Network(name="ConvNet", training=told)
+        scores = []
         for start in range(bench.repeats):
             # A class that no party has had yet is in no image and wins nowhere.
             answer = network.answer(train, test, classes=10, seed=seed + start)
-            scores.append(
-                _mean_of_parties(
-                    answer.scores.argmax(axis=1) == test.labels, test.labels, len(sets)
-                )
-            )
-        file.write_text(json.dumps(scores))
-    return statistics.fmean(json.loads(file.read_text()))
+            hits = answer.scores.argmax(axis=1) == test.labels
+            scores.append(_mean_of_parties(hits, test.labels, len(sets)))
+        return scores
+
+    return statistics.fmean(kept(file, score))
 
 
 def _mean_of_parties(hits: Any, labels: Any, stages: int) -> float:
@@ -280,26 +264,6 @@ def draw(path: Path, title: str, curves: Sequence[dict[str, Any]]) -> None:
     axes.set_title(title.split(";")[0], fontsize=8)
     axes.legend()
     figure.savefig(path, dpi=150)
-
-
-def _options() -> argparse.Namespace:
-    parser = parser_of(__doc__ or "")
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument(
-        "--merf-each",
-        type=int,
-        default=MERF_EACH,
-        help="images of each class from DP-MERF",
-    )
-    parser.add_argument(
-        "--merf-epochs",
-        type=int,
-        default=5,
-        help="passes over these, of which there are many",
-    )
-    parser.add_argument("--plot", type=Path, default=None, help="draw the curves there")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -16,56 +16,40 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from psg.sets import Cell, method_of, parser_of, published, run_cells
+from harness.options import Option, option, read_options
+from harness.printing import run_main
+from psg.sets import OPTIONS, cell_of, published, run_cells
 
 
-def main() -> int:
-    """Runs the benchmark; 0 when it ran, 2 when it cannot."""
-    parser = parser_of(__doc__ or "")
-    parser.add_argument(
-        "--epsilon",
-        type=float,
-        nargs="+",
-        default=[10.0],
-        help="one set, or one for each",
+def main() -> None:
+    """Runs the benchmark."""
+    options = read_options(
+        __doc__,
+        **OPTIONS,
+        epsilon=option([10.0], "one set, or one for each"),
+        samples_per_class=10,
+        network=option("ConvNet", "which network is trained on the set"),
+        set=Option(
+            kind=_setting, default=[], is_list=True, help="NAME=VALUE, settings of psg"
+        ),
     )
-    parser.add_argument("--samples-per-class", type=int, default=10)
-    parser.add_argument(
-        "--network", default="ConvNet", help="which network is trained on the set"
-    )
-    parser.add_argument(
-        "--set",
-        nargs="+",
-        type=_setting,
-        default=[],
-        metavar="NAME=VALUE",
-        help="settings of psg",
-    )
-    options = parser.parse_args()
-    given = {"steps": options.steps, "width": options.width, **dict(options.set)}
-    cells = []
-    for epsilon in options.epsilon:
-        told = {
-            "method": "psg",
-            "epsilon": epsilon,
-            "samples_per_class": options.samples_per_class,
-        }
-        cells.append(
-            Cell(
-                row=f"{options.samples_per_class} of each class",
-                column=f"ε = {epsilon:g}",
-                method=method_of(
-                    options.schedule,
-                    samples_per_class=options.samples_per_class,
-                    epsilon=epsilon,
-                    **given,
-                ),
-                epsilon=epsilon,
-                network=options.network,
-                paper=published("1", options.data_set, options.network, **told),
-            )
+    key = {"method": "psg", "samples_per_class": options.samples_per_class}
+    cells = [
+        cell_of(
+            options,
+            f"{options.samples_per_class} of each class",
+            f"ε = {epsilon:g}",
+            samples_per_class=options.samples_per_class,
+            epsilon=epsilon,
+            network=options.network,
+            paper=published(
+                "1", options.data_set, options.network, epsilon=epsilon, **key
+            ),
+            settings=dict(options.set),
         )
-    return run_cells("PSG", options, cells)
+        for epsilon in options.epsilon
+    ]
+    run_cells("PSG", options, cells)
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -75,4 +59,4 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

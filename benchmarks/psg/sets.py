@@ -20,15 +20,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from harness.results import write_json
+from harness.images import labelled_rows
+from harness.options import choice, needed, option, optional
+from harness.printing import print_table
+from harness.results import kept, write_json
 from papers.catalogue import load
 from papers.published import Loaded
-from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from noisegate import Gate, PrivateSetGeneration, Release, UserError
-from noisegate.atomic import new_file
+from noisegate import Gate, PrivateSetGeneration, Release
 from noisegate.devices import choose_device
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
@@ -203,7 +203,7 @@ class Bench:
         table = method.fit_release(release).sample(
             method.samples_per_class * classes, seed=0
         )
-        return rows_of(table, release.schema)
+        return labelled_rows(table)
 
     def accuracies(
         self, folder: Path, train: LabelledRows, network: str
@@ -214,34 +214,23 @@ class Bench:
             folder
             / f"{network}-{self.repeats}-{told.passes}{'-altered' if self.augment else ''}.json"
         )
-        if not file.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            suite = networks(
-                [network], NetworkOptions(repeats=self.repeats, training=told)
-            )
+
+        def score() -> list[float]:
+            options = NetworkOptions(repeats=self.repeats, training=told)
             report = utility_scores(
-                suite, train, rows_of(self.loaded.test, self.loaded.schema), classes=10
+                networks([network], options),
+                train,
+                labelled_rows(self.loaded.test),
+                classes=10,
             )
-            with new_file(file, "--out") as beside:
-                beside.write_text(
-                    json.dumps([scores.accuracy for scores in report.runs[network]])
-                )
-        return [float(one) for one in json.loads(file.read_text())]
+            return [scores.accuracy for scores in report.runs[network]]
+
+        return list(map(float, kept(file, score)))
 
 
 @cache
 def _loaded(name: str, folder: Path) -> Loaded:
     return load(name, folder)
-
-
-def rows_of(table: pa.Table, schema: Schema) -> LabelledRows:
-    """Returns images, (images, 28, 28, 1), and their labels."""
-    *names, label = schema.names
-    pixels = np.stack([table[name].to_numpy() for name in names], axis=1)
-    pixels = pixels.astype(np.uint8).reshape(-1, *IMAGE)
-    return LabelledRows(
-        features=pixels, labels=table[label].to_numpy().astype(np.int64)
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,62 +260,59 @@ def published(
     return None
 
 
-def parser_of(text: str) -> argparse.ArgumentParser:
-    """Returns a parser with the options that all commands of this folder have."""
-    parser = argparse.ArgumentParser(
-        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of the data set; see ../papers/README.md",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="where sets and scores are kept"
-    )
-    parser.add_argument("--data-set", choices=DATA_SETS, default="mnist")
-    parser.add_argument(
-        "--schedule", choices=sorted(page_of_figures()["schedule"]), default="laptop"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=None, help="instead of those of the schedule"
-    )
-    parser.add_argument(
-        "--width", type=int, default=None, help="instead of that of the schedule"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        help="sets of each kind; set i has public seed i and fresh noise",
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="networks that are trained on each set"
-    )
-    parser.add_argument(
-        "--augment", action="store_true", help="alter the images, as the authors do"
-    )
-    parser.add_argument(
-        "--epochs",
-        type=int,
-        default=None,
-        help="default: 300, or 1000 with --augment, as the authors",
-    )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    parser.add_argument(
-        "--json", type=Path, default=None, help="write all figures there"
-    )
-    return parser
+OPTIONS = {
+    "data": needed(Path),
+    "out": needed(Path, "where sets and scores are kept"),
+    "data_set": choice(DATA_SETS),
+    "schedule": choice(sorted(page_of_figures()["schedule"]), "laptop"),
+    "steps": optional(int, "instead of those of the schedule"),
+    "width": optional(int, "instead of that of the schedule"),
+    "seeds": option(1, "sets of each kind; set i has public seed i and fresh noise"),
+    "repeats": option(3, "networks that are trained on each set"),
+    "augment": option(False, "alter the images, as the authors do"),
+    "epochs": optional(int, "default: 300, or 1000 with --augment, as the authors"),
+    "device": "auto",
+    "json": optional(Path, "write all figures there"),
+}
+"""Options that all commands of this folder have."""
 
 
 def bench_of(options: argparse.Namespace) -> Bench:
     """Returns the bench that the options speak of."""
-    if options.seeds < 1 or options.repeats < 1:
-        raise SystemExit("--seeds and --repeats must be at least 1")
     options.out.mkdir(parents=True, exist_ok=True)
     names = ("data_set", "data", "out", "device", "repeats", "augment", "epochs")
     return Bench(**{name: getattr(options, name) for name in names})
+
+
+def cell_of(
+    options: argparse.Namespace,
+    row: str,
+    column: str,
+    *,
+    samples_per_class: int,
+    epsilon: float,
+    paper: float | None,
+    network: str = "ConvNet",
+    settings: Mapping[str, Any] | None = None,
+) -> Cell:
+    """Returns the figure of a set by the schedule of the options, with further settings of the method."""
+    given = {"steps": options.steps, "width": options.width, **(settings or {})}
+    method = method_of(
+        options.schedule, samples_per_class=samples_per_class, epsilon=epsilon, **given
+    )
+    return Cell(
+        row=row,
+        column=column,
+        method=method,
+        epsilon=epsilon,
+        network=network,
+        paper=paper,
+    )
+
+
+def prior_settings(prior: str) -> dict[str, Any]:
+    """Returns the settings of a network that makes the images of fixed noise; none for "none"."""
+    return {} if prior == "none" else {"prior": True, "prior_network": prior}
 
 
 def run_cells(
@@ -334,101 +320,77 @@ def run_cells(
     options: argparse.Namespace,
     cells: Sequence[Cell],
     more: Callable[[Bench], list[dict[str, Any]]] = lambda bench: [],
-) -> int:
-    """Makes and scores every cell, prints the page and writes --json; 0 when it ran, 2 when it cannot.
+) -> None:
+    """Makes and scores every cell, prints the page and writes --json.
 
     `more` makes figures that are not of sets, with row, column, accuracy and what the paper says.
     """
-    console = Console()
-    try:
-        bench = bench_of(options)
-        found = [
-            _figures(bench, cell, options.seeds, console) for cell in cells
-        ] + more(bench)
-    except UserError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
-    print_page(
-        console,
-        f"{title}, {options.data_set}: {told_of(options)}; {bench.protocol}",
-        found,
-    )
-    if options.json:
-        content = {
-            "title": title,
-            "data_set": options.data_set,
-            "schedule": told_of(options),
-            "cells": found,
-        }
-        write_json(options.json, content | {"protocol": bench.protocol}, indent=1)
-    return 0
+    bench = bench_of(options)
+    figures = [_figures(bench, cell, options.seeds) for cell in cells] + more(bench)
+    schedule = schedule_text(options)
+    print_page(f"{title}, {options.data_set}: {schedule}; {bench.protocol}", figures)
+    content = {
+        "title": title,
+        "data_set": options.data_set,
+        "schedule": schedule,
+        "cells": figures,
+        "protocol": bench.protocol,
+    }
+    write_json(options.json, content, indent=1)
 
 
-def told_of(options: argparse.Namespace) -> str:
+def schedule_text(options: argparse.Namespace) -> str:
     """Returns the schedule in words, which say whether it is reduced."""
     if options.schedule == "paper" and options.steps is None and options.width is None:
         return "the paper's schedule"
-    changed = {
-        name: getattr(options, name)
-        for name in ("steps", "width")
-        if getattr(options, name) is not None
-    }
-    return f"reduced schedule {options.schedule!r}" + "".join(
-        f", {name} {value}" for name, value in changed.items()
-    )
+    text = f"reduced schedule {options.schedule!r}"
+    for name in ("steps", "width"):
+        if getattr(options, name) is not None:
+            text += f", {name} {getattr(options, name)}"
+    return text
 
 
-def _figures(bench: Bench, cell: Cell, seeds: int, console: Console) -> dict[str, Any]:
-    means, recomputed = [], 0.0
-    for seed in range(seeds):
+def _figures(bench: Bench, cell: Cell, n_seeds: int) -> dict[str, Any]:
+    means = []
+    recomputed = 0.0
+    for seed in range(n_seeds):
         method = replace(cell.method, seed=seed)
         images = bench.images(method, cell.epsilon)
-        recomputed = max(
-            recomputed, bench.release(method, cell.epsilon).certificate.check()
-        )
-        scores = bench.accuracies(
-            bench.folder(method, cell.epsilon), images, cell.network
-        )
-        means.append(statistics.fmean(scores))
-    told = {
+        certificate = bench.release(method, cell.epsilon).certificate
+        recomputed = max(recomputed, certificate.check())
+        folder = bench.folder(method, cell.epsilon)
+        means.append(statistics.fmean(bench.accuracies(folder, images, cell.network)))
+    accuracy = statistics.fmean(means)
+    print(f"{cell.row}, {cell.column}: {accuracy:.4f}{_in_brackets(cell.paper)}")
+    return {
         "row": cell.row,
         "column": cell.column,
         "network": cell.network,
         "epsilon": cell.epsilon,
-    }
-    found = told | {
         "recomputed": recomputed,
         "sets": means,
-        "accuracy": statistics.fmean(means),
+        "accuracy": accuracy,
         "paper": cell.paper,
+        "steps": cell.method.steps,
+        "width": cell.method.width,
     }
-    console.print(
-        f"{cell.row}, {cell.column}: {found['accuracy']:.4f}" + _beside(cell.paper)
-    )
-    return found | {"steps": cell.method.steps, "width": cell.method.width}
 
 
-def _beside(paper: float | None) -> str:
+def _in_brackets(paper: float | None) -> str:
     return "" if paper is None else f" ({paper:.3f})"
 
 
-def print_page(
-    console: Console, title: str, found: Sequence[Mapping[str, Any]]
-) -> None:
+def print_page(title: str, figures: Sequence[Mapping[str, Any]]) -> None:
     """Prints accuracies by row and column, the paper's in brackets."""
-    columns = list(dict.fromkeys(one["column"] for one in found))
-    page = Table(title=f"{title}; in brackets the paper", title_justify="left")
-    page.add_column("")
-    for column in columns:
-        page.add_column(column, justify="right")
-    for row in dict.fromkeys(one["row"] for one in found):
-        by_column = {one["column"]: one for one in found if one["row"] == row}
-        cells = [by_column.get(column) for column in columns]
-        page.add_row(
-            row,
-            *(
-                "" if one is None else f"{one['accuracy']:.4f}{_beside(one['paper'])}"
-                for one in cells
-            ),
+    columns = list(dict.fromkeys(figure["column"] for figure in figures))
+    texts = {
+        (figure["row"], figure["column"]): (
+            f"{figure['accuracy']:.4f}{_in_brackets(figure['paper'])}"
         )
-    console.print(page)
+        for figure in figures
+    }
+    rows = [
+        [row, *(texts.get((row, column), "") for column in columns)]
+        for row in dict.fromkeys(figure["row"] for figure in figures)
+    ]
+    print_table(f"{title}; in brackets the paper", ["", *columns], rows)

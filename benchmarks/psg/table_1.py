@@ -10,14 +10,18 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
+from harness.images import labelled_rows
+from harness.options import choices, read_options
+from harness.printing import run_main
 from psg.descent import classifier_of, descent_of, right
-from psg.sets import Bench, Cell, method_of, parser_of, published, rows_of, run_cells
+from psg.sets import OPTIONS, Bench, cell_of, published, run_cells
 
 from noisegate_evaluate import LabelledRows
 
@@ -26,86 +30,85 @@ SETS = {1.0: (20,), 10.0: (10, 20)}
 """Images of each class by ε, as the paper has them."""
 
 
-def main() -> int:
-    """Makes the page; 0 when it ran, 2 when it cannot."""
-    parser = parser_of(__doc__ or "")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument(
-        "--epsilon", type=float, nargs="+", choices=sorted(SETS), default=sorted(SETS)
+def main() -> None:
+    """Makes the page."""
+    options = read_options(
+        __doc__,
+        **OPTIONS,
+        rows=choices(ROWS),
+        epsilon=choices(sorted(SETS)),
+        samples_per_class=[10, 20],
     )
-    parser.add_argument("--samples-per-class", type=int, nargs="+", default=[10, 20])
-    options = parser.parse_args()
-    cells = []
-    for epsilon in options.epsilon if "psg" in options.rows else ():
-        for each in (
-            each for each in SETS[epsilon] if each in options.samples_per_class
-        ):
-            given = {"steps": options.steps, "width": options.width}
-            method = method_of(
-                options.schedule, samples_per_class=each, epsilon=epsilon, **given
-            )
-            paper = published(
+    cells = [
+        cell_of(
+            options,
+            f"PSG, ε = {epsilon:g}",
+            f"{each} of each class",
+            samples_per_class=each,
+            epsilon=epsilon,
+            paper=published(
                 "1",
                 options.data_set,
                 method="psg",
                 epsilon=epsilon,
                 samples_per_class=each,
-            )
-            told = {"row": f"PSG, ε = {epsilon:g}", "column": f"{each} of each class"}
-            cells.append(Cell(**told, method=method, epsilon=epsilon, paper=paper))
-    return run_cells(
-        "PSG, Table 1", options, cells, more=lambda bench: _references(bench, options)
+            ),
+        )
+        for epsilon in options.epsilon
+        for each in SETS[epsilon]
+        if "psg" in options.rows and each in options.samples_per_class
+    ]
+    run_cells(
+        "PSG, Table 1",
+        options,
+        cells,
+        more=lambda bench: [
+            row | {"accuracy": statistics.fmean(row["sets"])}
+            for row in _references(bench, options)
+        ],
     )
 
 
-def _references(bench: Bench, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Returns the rows that need no set."""
-    found = []
+def _references(bench: Bench, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yields the rows that need no set."""
     for epsilon in options.epsilon if "dp-sgd" in options.rows else ():
-        scores, recomputed = [], 0.0
+        scores = []
+        recomputed = 0.0
         for seed in range(options.seeds):
-            given = {
-                "records": bench.records,
-                "steps": options.steps,
-                "width": options.width,
-                "seed": seed,
-            }
-            model = classifier_of(
-                bench, descent_of(options.schedule, **given), epsilon, name="dp-sgd"
+            method = descent_of(
+                options.schedule,
+                records=bench.records,
+                steps=options.steps,
+                width=options.width,
+                seed=seed,
             )
-            scores.append(
-                float(right(model, bench.loaded.test, bench.loaded.schema).mean())
-            )
+            model = classifier_of(bench, method, epsilon, name="dp-sgd")
+            hits = right(model, bench.loaded.test, bench.loaded.schema)
+            scores.append(float(hits.mean()))
             recomputed = max(recomputed, model.certificate.check())
-        paper = published("1", options.data_set, method="dp-sgd", epsilon=epsilon)
-        told = {
+        yield {
             "row": f"DP-SGD, ε = {epsilon:g}",
             "column": "all records",
             "epsilon": epsilon,
+            "recomputed": recomputed,
+            "sets": scores,
+            "paper": published("1", options.data_set, method="dp-sgd", epsilon=epsilon),
         }
-        found.append(told | {"recomputed": recomputed, "sets": scores, "paper": paper})
     for each in options.samples_per_class if "real" in options.rows else ():
-        scores = [
-            statistics.fmean(
-                bench.accuracies(
-                    bench.out / f"{bench.data_set}-real-{each}-{seed}", some, "ConvNet"
-                )
-            )
-            for seed in range(options.seeds)
-            for some in [
-                _some(rows_of(bench.loaded.train, bench.loaded.schema), each, seed)
-            ]
-        ]
-        paper = published("1", options.data_set, method="real", samples_per_class=each)
-        found.append(
-            {
-                "row": "real, not private",
-                "column": f"{each} of each class",
-                "sets": scores,
-                "paper": paper,
-            }
-        )
-    return [one | {"accuracy": statistics.fmean(one["sets"])} for one in found]
+        train = labelled_rows(bench.loaded.train)
+        scores = []
+        for seed in range(options.seeds):
+            folder = bench.out / f"{bench.data_set}-real-{each}-{seed}"
+            drawn = _some(train, each, seed)
+            scores.append(statistics.fmean(bench.accuracies(folder, drawn, "ConvNet")))
+        yield {
+            "row": "real, not private",
+            "column": f"{each} of each class",
+            "sets": scores,
+            "paper": published(
+                "1", options.data_set, method="real", samples_per_class=each
+            ),
+        }
 
 
 def _some(rows: LabelledRows, each: int, seed: int) -> LabelledRows:
@@ -122,4 +125,4 @@ def _some(rows: LabelledRows, each: int, seed: int) -> LabelledRows:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -12,35 +12,40 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from psg.sets import Cell, method_of, parser_of, published, run_cells
+from harness.options import choices, read_options
+from harness.printing import run_main
+from psg.sets import OPTIONS, cell_of, prior_settings, published, run_cells
 
 EPSILON = 10.0
 PRIORS = ("none", "dcgan", "convolutional")
 
 
-def main() -> int:
-    """Makes the page; 0 when it ran, 2 when it cannot."""
-    parser = parser_of(__doc__ or "")
-    parser.add_argument("--samples-per-class", type=int, nargs="+", default=[1, 10, 20])
-    parser.add_argument("--prior", nargs="+", choices=PRIORS, default=list(PRIORS))
-    options = parser.parse_args()
+def main() -> None:
+    """Makes the page."""
+    options = read_options(
+        __doc__, **OPTIONS, samples_per_class=[1, 10, 20], prior=choices(PRIORS)
+    )
     cells = []
     for prior in options.prior:
-        network = {} if prior == "none" else {"prior": True, "prior_network": prior}
         for each in options.samples_per_class:
-            given = {"steps": options.steps, "width": options.width, **network}
-            method = method_of(
-                options.schedule, samples_per_class=each, epsilon=EPSILON, **given
-            )
             paper = None
             if prior != "convolutional":
                 paper = published(
                     "3", options.data_set, samples_per_class=each, prior=prior != "none"
                 )
-            told = {"row": f"prior: {prior}", "column": f"{each} of each class"}
-            cells.append(Cell(**told, method=method, epsilon=EPSILON, paper=paper))
-    return run_cells("PSG, Table 3", options, cells)
+            cells.append(
+                cell_of(
+                    options,
+                    f"prior: {prior}",
+                    f"{each} of each class",
+                    samples_per_class=each,
+                    epsilon=EPSILON,
+                    paper=paper,
+                    settings=prior_settings(prior),
+                )
+            )
+    run_cells("PSG, Table 3", options, cells)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -12,36 +12,29 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from psg.sets import Cell, method_of, parser_of, published, run_cells
+from harness.options import read_options
+from harness.printing import run_main
+from psg.sets import OPTIONS, cell_of, published, run_cells
 
 EPSILON = 10.0
 
 
-def main() -> int:
-    """Makes the page; 0 when it ran, 2 when it cannot."""
-    parser = parser_of(__doc__ or "")
-    parser.add_argument(
-        "--samples-per-class", type=int, nargs="+", default=[1, 10, 20, 50]
-    )
-    options = parser.parse_args()
-    cells = []
-    for each in options.samples_per_class:
-        given = {"steps": options.steps, "width": options.width}
-        method = method_of(
-            options.schedule, samples_per_class=each, epsilon=EPSILON, **given
+def main() -> None:
+    """Makes the page."""
+    options = read_options(__doc__, **OPTIONS, samples_per_class=[1, 10, 20, 50])
+    cells = [
+        cell_of(
+            options,
+            "ConvNet",
+            str(each),
+            samples_per_class=each,
+            epsilon=EPSILON,
+            paper=published("4", options.data_set, samples_per_class=each),
         )
-        paper = published("4", options.data_set, samples_per_class=each)
-        cells.append(
-            Cell(
-                row="ConvNet",
-                column=str(each),
-                method=method,
-                epsilon=EPSILON,
-                paper=paper,
-            )
-        )
-    return run_cells("PSG, Table 4, images of each class", options, cells)
+        for each in options.samples_per_class
+    ]
+    run_cells("PSG, Table 4, images of each class", options, cells)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)
