@@ -1,6 +1,6 @@
 """One run: the words of plan, fit and evaluate for a table at one ε, with all that they rest on.
 
-Every run has a folder, from which `replay.py` recomputes words without another fit:
+Every run has a folder, with all that its words follow from:
 
     TABLES/PACKAGE/NAME/          schema.toml, train.csv, test.csv: the same for all runs of a table
         epsilon-E-seed-S/model/   the model with its release

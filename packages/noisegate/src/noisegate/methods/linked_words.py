@@ -8,8 +8,8 @@ after the one before (`noisegate.schema.linked.links`). `LinkNoise` is the noise
 
 The worst link decides. Its noise is compared with the largest at which evaluations have
 found a word. The constants below were read off simulated and public sets by
-`benchmarks/verdicts/linked_cuts.py`, which says how they do on sets that they were not
-chosen on.
+`linked_cuts.py`; `benchmarks/verdicts/README.md` says how they do on sets that they
+were not chosen on.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ It is more than `CERTAINTY`, as "good with 8,000 records or more" is read as a p
 which is to be true of four of five tables. Of large tables from which so many records
 were taken as `CERTAINTY` asks for, three of four reached the word. With about twice as
 many records more than four of five did, of tables that nothing was chosen on too
-(`benchmarks/verdicts/enough.py`). By the curves 8/10 would do, but tables differ so
+(`benchmarks/verdicts/README.md`). By the curves 8/10 would do, but tables differ so
 much that another sample of them might then stay below four of five.
 """
 
