@@ -1,7 +1,7 @@
-"""Linked tables: our method, two baselines of it, and SDV without privacy, on public sets and a simulated clinic.
+"""Linked tables: our method and two baselines of it, on public sets and a simulated clinic.
 
     python benchmarks/linked/run.py --data DIR --out OUT [--sets pbcseq,nlswork,clinic] [--epsilon 1,10] [--seeds 0,1,2]
-        [--methods linked,independent,flattened,hma,par] [--parents 50000]
+        [--methods linked,independent,flattened] [--parents 50000]
 
 One seed of everything comes first, then the next. OUT/results.json holds what is done; the command given again goes on.
 The figures are computed on real data, outside the guarantee. `page.py` writes them down.
@@ -12,30 +12,29 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from flattened import flattened
+from harness.measuring import measured_seconds
 from harness.options import Option, fail, needed, option, optional, read_options
-from harness.results import write_json
+from harness.results import Rows
 from independent import independent
 from linked_scores import Judge
 from linked_sets import CLINIC, SETS, Tables, load, schema_of
-from sdv_runs import SDV, sdv
 
 from noisegate import Gate
 from noisegate.methods.linked import Linked
 from noisegate.schema.linked.schema import LinkedSchema
 
-LEAST_DRAWN, MOST_DRAWN = 5_000, 20_000
+MIN_DRAWN = 5_000
+MAX_DRAWN = 20_000
 """Parents that are drawn: enough that their own chance hardly counts beside that of the real ones."""
-
-KEYS = ("set", "method", "epsilon", "seed")
 
 
 def linked(
@@ -46,7 +45,7 @@ def linked(
     return dict(Linked(seed=seed).fit(gate).sample(parents, seed=seed))
 
 
-OURS: dict[str, Callable[..., Tables]] = {
+METHODS: dict[str, Callable[..., Tables]] = {
     "linked": linked,
     "independent": independent,
     "flattened": flattened,
@@ -62,95 +61,71 @@ def prepared(
     return train, schema, Judge(train, test, schema)
 
 
-def answer(run: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the figures of a run, or why there are none."""
+def figures(run: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the figures of a run."""
     train, schema, judge = prepared(run["set"], options.data, options.parents)
-    root = len(train[schema.root.name])
+    n_parents = len(train[schema.root.name])
     if run["method"] == "real":
-        return {"parents": root, **judge.floor()}
-    drawn, started = min(max(root, LEAST_DRAWN), MOST_DRAWN), time.perf_counter()
-    if run["method"] in OURS:
-        made, told = (
-            OURS[run["method"]](train, schema, run["epsilon"], run["seed"], drawn),
-            {},
-        )
-    else:
-        made, told = sdv(run["method"], run["set"], train, run["seed"], options)
-        if not made:
-            return {"failed": told}
-    seconds = time.perf_counter() - started
+        return {"parents": n_parents, **judge.floor()}
+    n_drawn = min(max(n_parents, MIN_DRAWN), MAX_DRAWN)
+    method = METHODS[run["method"]]
+    with measured_seconds() as seconds:
+        synthetic = method(train, schema, run["epsilon"], run["seed"], n_drawn)
     return {
-        "seconds": seconds,
-        "drawn": len(made[schema.root.name]),
-        **told,
-        **judge.score(made, seed=run["seed"]),
+        "seconds": seconds["wall"],
+        "drawn": len(synthetic[schema.root.name]),
+        **judge.score(synthetic, seed=run["seed"]),
     }
 
 
 def runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yields all runs: one seed, then the next; what takes no ε is run once for each seed."""
-    for seed in options.seeds:
-        for name in options.sets:
-            if seed == options.seeds[0]:
-                yield dict(zip(KEYS, (name, "real", None, 0), strict=True))
-            for method in options.methods:
-                for epsilon in [None] if method in SDV else options.epsilon:
-                    yield dict(zip(KEYS, (name, method, epsilon, seed), strict=True))
+    """Yields all runs: one seed, then the next; real records are measured once."""
+    for seed, name in product(options.seeds, options.sets):
+        if seed == options.seeds[0]:
+            yield {"set": name, "method": "real", "epsilon": None, "seed": 0}
+        for method, epsilon in product(options.methods, options.epsilon):
+            yield {"set": name, "method": method, "epsilon": epsilon, "seed": seed}
 
 
 def main() -> int:
     """Runs what is missing, and keeps results.json up to date after each run."""
     options = _options()
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "results.json"
-    rows = json.loads(path.read_text("utf-8")) if path.exists() else []
-    done = {tuple(row[key] for key in KEYS) for row in rows}
+    rows = Rows(options.out / "results.json")
     for run in runs(options):
-        if tuple(run.values()) in done:
-            continue
         try:
-            rows.append(run | answer(run, options))
+            row = rows.make(run, partial(figures, run, options))
         except RuntimeError as error:
             print(f"{run['set']}: {error}")
             return 2
-        beside = path.with_suffix(".part")
-        write_json(beside, rows, indent=1)
-        beside.replace(path)
-        print(
-            *run.values(),
-            json.dumps(rows[-1].get("links", rows[-1].get("failed"))),
-            flush=True,
-        )
+        print(*run.values(), json.dumps(row.get("links")), flush=True)
     return 0
 
 
 def _options() -> argparse.Namespace:
-    def listed(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-        return lambda text: [kind(item) for item in text.split(",")]
-
     options = read_options(
         __doc__,
         out=needed(Path),
         data=optional(Path, "folder with pbcseq.csv and nlswork.csv, or with linked/"),
-        sets=Option(
-            kind=listed(str),
-            default=["pbcseq", "nlswork", "clinic"],
-            help=", ".join(SETS),
-        ),
-        methods=Option(kind=listed(str), default=[*OURS, *SDV]),
-        epsilon=Option(kind=listed(float), default=[1.0, 10.0]),
-        seeds=Option(kind=listed(int), default=[0, 1, 2]),
+        sets=_listed(str, ["pbcseq", "nlswork", "clinic"], ", ".join(SETS)),
+        methods=_listed(str, list(METHODS), ", ".join(METHODS)),
+        epsilon=_listed(float, [1.0, 10.0]),
+        seeds=_listed(int, [0, 1, 2]),
         parents=option(CLINIC, "of a simulated clinic"),
-        minutes=option(30.0, "of the processor, for one run of SDV"),
-        most=option(300, "parents that SDV learns from"),
-        epochs=16,
     )
-    for name, known in (("sets", SETS), ("methods", (*OURS, *SDV))):
-        if wrong := [item for item in getattr(options, name) if item not in known]:
-            fail(
-                f"--{name} {wrong[0]}: expected some of {', '.join(known)}, separated by commas"
-            )
+    for name, known in (("sets", SETS), ("methods", METHODS)):
+        for value in getattr(options, name):
+            if value not in known:
+                fail(f"--{name} {value}: expected some of {', '.join(known)}")
     return options
+
+
+def _listed(kind: Callable[[str], Any], default: list[Any], text: str = "") -> Option:
+    """Returns an option with values that are separated by commas."""
+    return Option(
+        kind=lambda values: [kind(value) for value in values.split(",")],
+        default=default,
+        help=text,
+    )
 
 
 if __name__ == "__main__":

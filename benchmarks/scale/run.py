@@ -2,7 +2,7 @@
 
 How many steps of a training it takes a second is measured too.
 
-    python benchmarks/scale/run.py [--rows 10000000] [--workers 1,2,4] [--steps 20] [--silos DATA] [--out DIR] [--json]
+    python benchmarks/scale/run.py [--rows 10000000] [--workers 1,2,4] [--steps 20] [--out DIR] [--json]
 
 Each measure is a process of its own, and is kept in DIR/results.json: a run that was stopped goes on from there, and
 `--again` measures anew. The exit code is 1 where bits differ or a goal is missed.
@@ -41,7 +41,6 @@ def main() -> int:
         repeats=5,
         steps=20,
         out=optional(Path),
-        silos=optional(Path, "run silos.py too, on the table Adult in this folder"),
         again=False,
         json=False,
         measure=hidden(optional(str)),
@@ -53,18 +52,6 @@ def main() -> int:
         options.out = options.out or Path(folder)
         options.out.mkdir(parents=True, exist_ok=True)
         results = _all(options)
-        if options.silos:
-            command = [
-                sys.executable,
-                Path(__file__).with_name("silos.py"),
-                "--data",
-                options.silos,
-            ]
-            subprocess.run(
-                [*command, "--json", options.out / "silos.json"],
-                check=True,
-                stdout=sys.stderr,
-            )
     missed = _missed(results)
     if options.json:
         print(

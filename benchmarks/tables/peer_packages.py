@@ -48,8 +48,6 @@ PACKAGES = {
     "mostlyai": Package(requirements=("mostlyai-engine==2.7.3",)),
     # Google's library is on GitHub only, with git references among its dependencies; so the error is the result.
     "dpsynth": Package(requirements=("dpsynth",)),
-    # For benchmarks/linked. With pandas 3 its dates are those of 1970, and its levels lose their shares.
-    "sdv": Package(requirements=("sdv==1.24.1", "pandas>=2,<3")),
     # Not a peer: it scores their tables in outside.py.
     "sdmetrics": Package(requirements=("sdmetrics==0.32.0",)),
     "data": Package(
