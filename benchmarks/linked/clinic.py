@@ -1,29 +1,17 @@
-"""A clinic that nobody visited: patients, their visits and the diagnoses of these, in streams of any length.
-
-    python benchmarks/linked/clinic.py --out DIR [--patients 50000] [--shape clinic] [--seed 0] [--format csv]
+"""A clinic that nobody visited: patients, their visits and the diagnoses of these.
 
 What is in it to be kept: chronic conditions and age decide how often somebody comes, and how soon again; measurements
 follow those of the visit before; diagnoses follow the measurements; who was once urgent tends to be so again. The
-formulas are public, so the bounds and levels in `schemas/clinic.toml` are too. Settings of methods are chosen on the
-shapes that are not called "clinic"; figures are reported on that one and on real sets.
+formulas are public, so the bounds and levels in `schemas/clinic.toml` are too. Settings of methods were chosen on
+clinics of other shapes, which last stood here at commit 14f1ae5e.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
-from harness.options import choice, needed, read_options
 
 REGIONS = ("north", "south", "east", "west", "coast", "hills", "city", "suburb")
 CHRONIC = ("none", "heart", "diabetes", "kidney", "lung")
@@ -47,64 +35,39 @@ CHUNK = 10_000
 Tables = dict[str, pa.Table]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What differs between clinics.
-
-    Attributes:
-        visits: of a healthy patient of middle age, in the mean.
-        none: share of the patients who never come.
-        fixed: whether everybody comes equally often, as in a panel.
-        memory: how much of a measurement's departure from the patient's own level is left at the next visit, in [0, 1).
-        level: how much patients differ in their own levels, in standard deviations of a visit.
-        days: between two visits of a healthy patient, in the mean.
-    """
-
-    visits: float = 4.0
-    none: float = 0.08
-    fixed: bool = False
-    memory: float = 0.7
-    level: float = 1.0
-    days: float = 150.0
+MEAN_VISITS = 4.0
+"""Of a healthy patient of middle age."""
+NEVER_COMES = 0.08
+"""Share of the patients."""
+MEMORY = 0.7
+"""How much of a measurement's departure from the patient's own level is left at the next visit."""
+MEAN_DAYS = 150.0
+EVENNESS = 1.5
+"""Between two visits of a healthy patient: their mean, and the shape of their gamma distribution."""
 
 
-SHAPES = {
-    "clinic": Shape(),
-    "practice": Shape(visits=2.0, none=0.25, memory=0.4, level=0.6, days=300.0),
-    "ward": Shape(visits=11.0, none=0.0, memory=0.9, level=1.5, days=14.0),
-    "panel": Shape(visits=7.0, none=0.0, fixed=True, memory=0.8, level=2.0, days=365.0),
-    "twenty": Shape(visits=21.0, none=0.0, fixed=True, days=60.0),
-}
-
-
-def clinics(patients: int, *, shape: str = "clinic", seed: int = 0) -> Iterator[Tables]:
-    """Yields the tables of 10,000 patients at a time; the same arguments give the same ones."""
-    for chunk, start in enumerate(range(0, patients, CHUNK)):
-        yield _chunk(
-            start,
-            min(CHUNK, patients - start),
-            SHAPES[shape],
-            np.random.default_rng([seed, chunk]),
-        )
-
-
-def clinic(patients: int, *, shape: str = "clinic", seed: int = 0) -> Tables:
-    """Returns all tables at once."""
-    several = list(clinics(patients, shape=shape, seed=seed))
+def clinic(patients: int, *, seed: int = 0) -> Tables:
+    """Returns all tables; the same arguments give the same ones."""
+    chunks = list(_chunks(patients, seed))
     return {
-        name: pa.concat_tables([one[name] for one in several]) for name in several[0]
+        name: pa.concat_tables([chunk[name] for chunk in chunks]) for name in chunks[0]
     }
 
 
-def _chunk(
-    start: int, patients: int, shape: Shape, random: np.random.Generator
-) -> Tables:
+def _chunks(patients: int, seed: int) -> Iterator[Tables]:
+    """Yields the tables of 10,000 patients at a time."""
+    for chunk, start in enumerate(range(0, patients, CHUNK)):
+        random = np.random.default_rng([seed, chunk])
+        yield _chunk(start, min(CHUNK, patients - start), random)
+
+
+def _chunk(start: int, patients: int, random: np.random.Generator) -> Tables:
     person = _people(patients, random)
-    counts = _visit_counts(person, shape, random)
+    counts = _visit_counts(person, random)
     frail = person["frailty"]
     state = {
-        "pressure": shape.level * random.standard_normal(patients) * 0.8,
-        "glucose": shape.level * random.standard_normal(patients) * 0.8,
+        "pressure": random.standard_normal(patients) * 0.8,
+        "glucose": random.standard_normal(patients) * 0.8,
     }
     level = {name: value.copy() for name, value in state.items()}
     day = person["entered"] + np.where(
@@ -114,18 +77,17 @@ def _chunk(
     visits: list[dict[str, np.ndarray]] = []
     for number in range(int(counts.max(initial=0))):
         here = np.flatnonzero(counts > number)
-        noise = np.sqrt(1 - shape.memory**2)
+        noise = np.sqrt(1 - MEMORY**2)
         for name, value in state.items():
-            step = shape.memory * (
+            step = MEMORY * (
                 value[here] - level[name][here]
             ) + noise * random.standard_normal(len(here))
             value[here] = level[name][here] + step
         visits.append(_visit(number, here, person, state, urgent, random))
         visits[-1]["day"] = day[here].copy()
         urgent[here] = visits[-1]["kind"] == KINDS.index("urgent")
-        mean = shape.days * np.where(urgent[here], 0.25, 1.0) / (1 + 0.6 * frail[here])
-        even = 4.0 if shape.fixed else 1.5
-        day[here] += np.ceil(mean * random.gamma(even, 1 / even, len(here)))
+        mean = MEAN_DAYS * np.where(urgent[here], 0.25, 1.0) / (1 + 0.6 * frail[here])
+        day[here] += np.ceil(mean * random.gamma(EVENNESS, 1 / EVENNESS, len(here)))
         counts[here[day[here] > DAYS]] = number + 1
     return _tables(start, person, visits, counts, random)
 
@@ -147,20 +109,16 @@ def _people(patients: int, random: np.random.Generator) -> dict[str, np.ndarray]
 
 
 def _visit_counts(
-    person: dict[str, np.ndarray], shape: Shape, random: np.random.Generator
+    person: dict[str, np.ndarray], random: np.random.Generator
 ) -> np.ndarray:
     patients = len(person["age"])
-    if shape.fixed:
-        return np.full(patients, round(shape.visits)) - random.binomial(
-            2, 0.15, patients
-        )
     mean = (
-        shape.visits
+        MEAN_VISITS
         * (0.5 + 0.6 * person["frailty"])
         * random.gamma(3.0, 1 / 3.0, patients)
     )
     counts = np.minimum(random.poisson(mean), MOST_VISITS)
-    return np.where(random.random(patients) < shape.none, 0, counts)
+    return np.where(random.random(patients) < NEVER_COMES, 0, counts)
 
 
 def _visit(
@@ -297,35 +255,3 @@ def _diagnoses(
             "certain": np.where(certain, "yes", "no"),
         }
     )
-
-
-def write(out: Path, several: Iterator[Tables], *, parquet: bool = False) -> None:
-    """Writes tables into a folder, one file each, chunk by chunk."""
-    out.mkdir(parents=True, exist_ok=True)
-    make: Callable[..., Any] = pa.parquet.ParquetWriter if parquet else pa.csv.CSVWriter
-    with ExitStack() as open_files:
-        files: dict[str, Any] = {}
-        for tables in several:
-            for name, table in tables.items():
-                if name not in files:
-                    path = out / f"{name}.{'parquet' if parquet else 'csv'}"
-                    files[name] = open_files.enter_context(make(path, table.schema))
-                files[name].write_table(table)
-
-
-def main() -> None:
-    """Reads the command line."""
-    options = read_options(
-        __doc__,
-        out=needed(Path),
-        patients=50_000,
-        shape=choice(SHAPES, "clinic"),
-        seed=0,
-        format=choice(("csv", "parquet")),
-    )
-    several = clinics(options.patients, shape=options.shape, seed=options.seed)
-    write(options.out, several, parquet=options.format == "parquet")
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from clinic import SHAPES, clinic
+from clinic import clinic
 
 from noisegate.schema.linked.schema import LinkedSchema
 
@@ -38,14 +38,12 @@ SPLITS = {
     "pbcseq": Split(file="pbcseq.csv", renamed=(("alk.phos", "alk_phos"),)),
     "nlswork": Split(file="nlswork.csv"),
 }
-SETS = (*SPLITS, *SHAPES)
+SETS = (*SPLITS, "clinic")
 
 
 def schema_of(name: str) -> LinkedSchema:
-    """Returns the public schema of a set; all clinics have the same one."""
-    return LinkedSchema.from_toml(
-        HERE / "schemas" / f"{name if name in SPLITS else 'clinic'}.toml"
-    )
+    """Returns the public schema of a set."""
+    return LinkedSchema.from_toml(HERE / "schemas" / f"{name}.toml")
 
 
 def load(
@@ -61,10 +59,8 @@ def load(
     Raises:
         RuntimeError: when the file is not there, naming what was looked for.
     """
-    if name in SHAPES:
-        return clinic(parents, shape=name, seed=0), clinic(
-            round(parents * TEST_SHARE), shape=name, seed=1
-        )
+    if name == "clinic":
+        return clinic(parents, seed=0), clinic(round(parents * TEST_SHARE), seed=1)
     split = SPLITS[name]
     folders = [] if data is None else [data, data / "linked"]
     found = next(

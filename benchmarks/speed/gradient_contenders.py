@@ -13,6 +13,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import gradient_models as models
 import numpy as np
@@ -27,7 +30,7 @@ from gradient_models import (
     RATE_OF_LEARNING,
     RECORDS,
 )
-from memory import peak_megabytes
+from harness.measuring import peak_megabytes
 from torch import nn
 
 Step = Callable[[], object]

@@ -102,7 +102,7 @@ def _peak(folder: Path, rows: int, threads: int, console: Console) -> dict[str, 
 
 
 def _measure(path: Path, threads: int) -> int:
-    from memory import peak_megabytes
+    from harness.measuring import peak_megabytes
     from noisegate_sums import gate_sum
 
     started = time.perf_counter()
