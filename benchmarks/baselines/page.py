@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.printing import filled, markdown_row, short
+from harness.results import Row, read_json
 
 HERE = Path(__file__).parent
 ROWS, PUBLISHED, PAGE = HERE / "rows.json", HERE / "published.toml", HERE / "README.md"
-BEGIN, END = "<!-- rows -->", "<!-- end of rows -->"
 HEAD = """\
 | method | data | ε | ours | published | schedule | processor seconds |
 | --- | --- | ---: | --- | --- | --- | ---: |"""
@@ -30,80 +33,57 @@ SCORES = {
 }
 REDUCED = {"records": "the first {:,} records", "made": "{:,} made"}
 DATA = {
-    **{
-        "mnist": "MNIST",
-        "mnist-8k": "MNIST, 8,000",
-        "cifar10": "CIFAR-10",
-        "cifar10-grey": "CIFAR-10, grey",
-    },
-    **{"fashion-mnist": "FashionMNIST", "adult": "Adult"},
+    "mnist": "MNIST",
+    "mnist-8k": "MNIST, 8,000",
+    "cifar10": "CIFAR-10",
+    "cifar10-grey": "CIFAR-10, grey",
+    "fashion-mnist": "FashionMNIST",
+    "adult": "Adult",
 }
+KEY = ("method", "data_set", "epsilon")
 
 
 def page() -> str:
-    """Returns README.md with the table as the files have it."""
-    return filled(PAGE.read_text("utf-8"), table())
-
-
-def filled(page: str, lines: str, begin: str = BEGIN, end: str = END) -> str:
-    """Returns a page with these lines between its two marks."""
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n{lines}\n{end}{rest.partition(end)[2]}"
-
-
-def table() -> str:
-    """Returns a line for each row, by method, data set and ε."""
-    rows = sorted(
-        json.loads(ROWS.read_text("utf-8")),
-        key=lambda row: (row["method"], row["data_set"], row["epsilon"]),
-    )
+    """Returns README.md with a line for each row, by method, data set and ε."""
+    rows = sorted(read_json(ROWS), key=lambda row: [row[name] for name in KEY])
     printed = tomllib.loads(PUBLISHED.read_text("utf-8"))["row"]
-    return "\n".join(
-        [HEAD, *(f"| {' | '.join(_cells(row, printed))} |" for row in rows)]
-    )
+    lines = [markdown_row(_cells(row, printed)) for row in rows]
+    return filled(PAGE.read_text("utf-8"), "\n".join([HEAD, *lines]), "rows")
 
 
-def _cells(row: dict[str, Any], printed: list[dict[str, Any]]) -> Iterator[str]:
+def _cells(row: Row, printed: list[Row]) -> Iterator[str]:
     yield f"`{row['method']}`"
     yield DATA[row["data_set"]]
     yield f"{row['epsilon']:g}"
     yield _scores(row)
-    same = ("method", "data_set", "epsilon")
-    yield (
-        "; ".join(
-            _scores(one["figures"])
-            for one in printed
-            if all(one[name] == row[name] for name in same)
-        )
-        or "–"
+    published = (
+        _scores(other["figures"])
+        for other in printed
+        if all(other[name] == row[name] for name in KEY)
     )
+    yield "; ".join(published) or "–"
     yield _schedule(row)
     yield str(row["seconds"]["cpu"])
 
 
-def _scores(figures: dict[str, float]) -> str:
+def _scores(figures: Mapping[str, float]) -> str:
     return ", ".join(
-        f"{said} {short(figures[name])}"
-        for name, said in SCORES.items()
+        f"{text} {short(figures[name])}"
+        for name, text in SCORES.items()
         if name in figures
     )
 
 
-def short(value: float) -> str:
-    """Returns a share with three places and no zero before the point."""
-    return f"{value:.3f}".removeprefix("0")
-
-
-def _schedule(row: dict[str, Any]) -> str:
+def _schedule(row: Row) -> str:
     if not row["reduced"]:
         return "full"
-    told = [
-        said.format(row[name])
-        for name, said in REDUCED.items()
+    parts = [
+        text.format(row[name])
+        for name, text in REDUCED.items()
         if row[name] is not None
     ]
-    told += [f"{name} {json.dumps(value)}" for name, value in row["settings"].items()]
-    return f"reduced: {', '.join(told)}"
+    parts += [f"{name} {json.dumps(value)}" for name, value in row["settings"].items()]
+    return f"reduced: {', '.join(parts)}"
 
 
 if __name__ == "__main__":

@@ -10,124 +10,92 @@ each publisher's data set, mnist and cifar10. `peers_page.py OUT` takes the runs
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.options import choices, needed, option, read_options
 from harness.printing import run_main
 from papers.catalogue import published
-from rich.console import Console
 
 RUN = Path(__file__).parents[1] / "baselines" / "run.py"
 FOLDERS = {"mnist": "mnist", "mnist-8k": "mnist", "cifar10-grey": "cifar10"}
 PEERS: dict[str, dict[str, Any]] = {
-    **{"joint": {}, "dp-merf": {}, "dp-hp": {}, "dp-mepf": {}, "pe": {}},
-    **{"dp-gan": {"steps": 400}, "dp-sinkhorn": {"steps": 300}},
-    **{
-        "dpdm": {"steps": 100, "noise_draws": 1},
-        "dp-feta": {"steps": 100, "noise_draws": 1},
-    },
+    "joint": {},
+    "dp-merf": {},
+    "dp-hp": {},
+    "dp-mepf": {},
+    "pe": {},
+    "dp-gan": {"steps": 400},
+    "dp-sinkhorn": {"steps": 300},
+    "dpdm": {"steps": 100, "noise_draws": 1},
+    "dp-feta": {"steps": 100, "noise_draws": 1},
 }
 """Settings that are not the defaults: the schedules of ../baselines, for a processor. None was chosen on a test set."""
 SAMPLES, SIZE = {"dp-gan": 256, "dp-sinkhorn": 256, "dpdm": 512, "dp-feta": 512}, 60_000
 """Records that a step's sample is expected to have by default, of so many; here of each set."""
 
 
-class Run(NamedTuple):
-    """What tells one run from another."""
-
-    data_set: str
-    epsilon: float
-    method: str
-    seed: int
-    made: int
-
-    @property
-    def name(self) -> str:
-        """What its file is called."""
-        return f"{self.method}-{self.data_set}-{self.epsilon:g}-{self.made}-{self.seed}.json"
-
-    def command(self, data: Path, out: Path) -> list[str]:
-        """Returns the command that makes it."""
-        settings = dict(PEERS[self.method])
-        if (
-            self.method in SAMPLES
-            and (records := published(self.data_set).train_records) != SIZE
-        ):
-            settings["sampling_probability"] = round(SAMPLES[self.method] / records, 6)
-        told: dict[str, Any] = {
-            "method": self.method,
-            "data-set": self.data_set,
-            "settings": json.dumps(settings),
-        }
-        told |= {
-            "data": data / FOLDERS[self.data_set],
-            "epsilon": f"{self.epsilon:g}",
-            "made": self.made,
-        }
-        told |= {"first-seed": self.seed, "json": out / self.name}
-        return [
-            sys.executable,
-            str(RUN),
-            *(f"--{name}={value}" for name, value in told.items()),
-        ]
+def settings_of(method: str, data_set: str) -> dict[str, Any]:
+    """Returns the settings of a method on a set."""
+    settings = dict(PEERS[method])
+    records = published(data_set).train_records
+    if method in SAMPLES and records != SIZE:
+        settings["sampling_probability"] = round(SAMPLES[method] / records, 6)
+    return settings
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Makes the runs that are not there; 1 when one did not end well, 2 when nothing can be run."""
-    options, console, failed = (
-        read_options(
-            __doc__,
-            arguments,
-            data=needed(Path),
-            out=needed(Path),
-            sets=choices(FOLDERS),
-            epsilon=[0.2, 1.0, 10.0],
-            methods=choices(PEERS),
-            seeds=1,
-            made=option(10_000, "synthetic images"),
-            minutes=option(120.0, "wall-clock limit of a run"),
-        ),
-        Console(),
-        0,
+    options = read_options(
+        __doc__,
+        data=needed(Path, "folder with mnist and cifar10; see ../papers/README.md"),
+        out=needed(Path, "folder of runs; what is there is kept"),
+        sets=choices(FOLDERS),
+        epsilon=[0.2, 1.0, 10.0],
+        methods=choices(PEERS),
+        seeds=1,
+        made=option(10_000, "synthetic images"),
+        minutes=option(120.0, "wall-clock limit of a run"),
     )
     for name in options.sets:
         published(name).find(options.data / FOLDERS[name], *published(name).files)
     options.out.mkdir(parents=True, exist_ok=True)
-    for run in _runs(options):
-        if (options.out / run.name).exists():
-            console.print(f"{run.name}: there")
+    failed = False
+    for data_set, epsilon, method, seed in itertools.product(
+        options.sets, options.epsilon, options.methods, range(options.seeds)
+    ):
+        name = f"{method}-{data_set}-{epsilon:g}-{options.made}-{seed}.json"
+        if (options.out / name).exists():
+            print(f"{name}: there", flush=True)
             continue
+        given = {
+            "method": method,
+            "data-set": data_set,
+            "settings": json.dumps(settings_of(method, data_set)),
+            "data": options.data / FOLDERS[data_set],
+            "epsilon": f"{epsilon:g}",
+            "made": options.made,
+            "first-seed": seed,
+            "json": options.out / name,
+        }
+        arguments = [f"--{option}={value}" for option, value in given.items()]
+        command = [sys.executable, str(RUN), *arguments]
         try:
-            code = subprocess.run(
-                run.command(options.data, options.out), timeout=60 * options.minutes
-            ).returncode
+            code = subprocess.run(command, timeout=60 * options.minutes).returncode
         except subprocess.TimeoutExpired:
-            console.print(
-                f"{run.name}: not done in {options.minutes:g} minutes; give it more with --minutes"
+            print(
+                f"{name}: not done in {options.minutes:g} minutes; give it more with --minutes",
+                flush=True,
             )
             code = 1
-        failed |= bool(code)
-    return failed
-
-
-def _runs(options: argparse.Namespace) -> Iterator[Run]:
-    parts = (
-        options.sets,
-        options.epsilon,
-        options.methods,
-        range(options.seeds),
-        [options.made],
-    )
-    return (Run(*run) for run in itertools.product(*parts))
+        failed |= code != 0
+    return int(failed)
 
 
 if __name__ == "__main__":

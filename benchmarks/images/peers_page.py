@@ -17,9 +17,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from baselines import page as baselines
-from baselines.page import DATA, PUBLISHED, filled, short
+from baselines.page import DATA, PUBLISHED
 from harness.options import option, positional, read_options
-from harness.results import write_json
+from harness.printing import filled, markdown_row, short
+from harness.results import Row, read_json, write_json
 
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "peers.json", HERE / "peers.md"
@@ -47,76 +48,68 @@ def main() -> int:
         runs = (
             row
             for path in sorted(options.out.glob("*.json"))
-            for row in json.loads(path.read_text("utf-8"))
+            for row in read_json(path)
         )
-        write_json(ROWS, collected([*_read(ROWS), *runs]), indent=1)
+        write_json(ROWS, collected([*read_json(ROWS, []), *runs]), indent=1)
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 
 
-def collected(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def collected(rows: Iterable[Row]) -> list[Row]:
     """Returns the last row of each run, in the order of the table."""
-    return sorted(
-        {(*_kind(row), row["seed"]): row for row in rows}.values(),
-        key=lambda row: (_kind(row), row["seed"]),
-    )
+    last = {(*_kind(row), row["seed"]): row for row in rows}
+    return sorted(last.values(), key=lambda row: (_kind(row), row["seed"]))
 
 
 def page() -> str:
     """Returns peers.md with both tables as the files have them."""
     printed = tomllib.loads(PUBLISHED.read_text("utf-8"))["row"]
-    rows = [*_read(ROWS), *alike(_read(baselines.ROWS))]
-    text = filled(PAGE.read_text("utf-8"), "\n".join([HEAD, *ours(rows)]))
-    return filled(
-        text,
-        "\n".join([THEIRS, *theirs(printed)]),
-        "<!-- published -->",
-        "<!-- end of published -->",
-    )
+    rows = [*read_json(ROWS), *alike(read_json(baselines.ROWS))]
+    text = filled(PAGE.read_text("utf-8"), "\n".join([HEAD, *ours(rows)]), "rows")
+    return filled(text, "\n".join([THEIRS, *theirs(printed)]), "published")
 
 
-def alike(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def alike(rows: list[Row]) -> Iterator[Row]:
     """Yields those of the baselines' rows that were made and scored as those here."""
     for row in rows:
         if row["made"] == MADE and all(score in row for score in SCORES):
             yield {"steps": row["settings"].get("steps"), **row}
 
 
-def ours(rows: list[dict[str, Any]]) -> list[str]:
+def ours(rows: list[Row]) -> list[str]:
     """Returns a line for each method, set, ε and settings, the best convolutional network of a set and ε first."""
-    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        kinds.setdefault(_kind(row), []).append(row)
+        groups.setdefault(_kind(row), []).append(row)
     order = sorted(
-        kinds.values(), key=lambda same: (_kind(same[0])[:2], -_mean(same, "cnn"))
+        groups.values(), key=lambda group: (_kind(group[0])[:2], -_mean(group, "cnn"))
     )
-    return [f"| {' | '.join(_cells(same))} |" for same in order]
+    return [markdown_row(_cells(group)) for group in order]
 
 
-def _cells(same: list[dict[str, Any]]) -> Iterator[str]:
-    row = same[0]
+def _cells(group: list[Row]) -> list[str]:
+    row = group[0]
     first = f", first {row['records']:,}" if row["records"] else ""
-    settings = {
-        name: value for name, value in row["settings"].items() if name != "steps"
-    }
-    yield from (
+    settings = ", ".join(
+        f"{name} {json.dumps(value)}"
+        for name, value in row["settings"].items()
+        if name != "steps"
+    )
+    cpu = statistics.fmean(row["seconds"]["cpu"] for row in group)
+    return [
         f"{DATA[row['data_set']]}{first}",
         f"{row['epsilon']:g}",
         f"`{row['method']}`",
-    )
-    yield from (short(_mean(same, score)) for score in SCORES)
-    yield from (str(len(same)), "–" if row["steps"] is None else f"{row['steps']:,}")
-    yield (
-        ", ".join(f"{name} {json.dumps(value)}" for name, value in settings.items())
-        or "–"
-    )
-    yield from (
+        *(short(_mean(group, score)) for score in SCORES),
+        str(len(group)),
+        "–" if row["steps"] is None else f"{row['steps']:,}",
+        settings or "–",
         f"{row['made']:,}",
-        f"{statistics.fmean(row['seconds']['cpu'] for row in same):.0f}",
-    )
+        f"{cpu:.0f}",
+    ]
 
 
-def theirs(printed: list[dict[str, Any]]) -> list[str]:
+def theirs(printed: list[Row]) -> list[str]:
     """Returns a line for each method with figures on MNIST by the other protocol."""
     rows = [
         row
@@ -125,28 +118,22 @@ def theirs(printed: list[dict[str, Any]]) -> list[str]:
     ]
     lines = []
     for method in sorted({row["method"] for row in rows}):
-        of = {row["epsilon"]: row for row in rows if row["method"] == method}
-        figures = (
-            short(of[epsilon]["figures"]["cnn"]) if epsilon in of else "–"
+        by_epsilon = {row["epsilon"]: row for row in rows if row["method"] == method}
+        figures = [
+            short(by_epsilon[epsilon]["figures"]["cnn"])
+            if epsilon in by_epsilon
+            else "–"
             for epsilon in (1.0, 10.0)
-        )
-        remark = next((row["remark"] for row in of.values() if "remark" in row), "–")
-        lines.append(f"| {method} | {' | '.join(figures)} | {remark} |")
+        ]
+        remarks = [row["remark"] for row in by_epsilon.values() if "remark" in row]
+        lines.append(markdown_row([method, *figures, *(remarks[:1] or ["–"])]))
     return lines
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (
-        json.loads(path.read_text("utf-8")) if path.exists() else []
-    )
-    return rows
-
-
-def _kind(row: dict[str, Any]) -> tuple[Any, ...]:
+def _kind(row: Row) -> tuple[Any, ...]:
     """Returns what runs have in common that differ by their seed alone."""
-    data = list(DATA).index(row["data_set"]), row["records"] or 0
     return (
-        data,
+        (list(DATA).index(row["data_set"]), row["records"] or 0),
         row["epsilon"],
         row["method"],
         json.dumps(row["settings"], sort_keys=True),
@@ -154,8 +141,8 @@ def _kind(row: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _mean(same: list[dict[str, Any]], score: str) -> float:
-    return statistics.fmean(row[score] for row in same)
+def _mean(group: list[Row], score: str) -> float:
+    return statistics.fmean(row[score] for row in group)
 
 
 if __name__ == "__main__":
