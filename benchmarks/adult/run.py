@@ -8,29 +8,27 @@ DIR holds train.csv and test.csv of the UCI table "Adult". The figures are compu
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 import sys
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import pyarrow as pa
+from harness.measuring import peak_megabytes
 from harness.options import needed, optional, read_options
-from harness.printing import run_main
+from harness.printing import print_table, run_main, verdict
 from harness.results import write_json
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import track
 
 from noisegate import Gate, Schema
 from noisegate.methods.registry import method_named
 from noisegate.sources.frames import read_table
-from noisegate_evaluate import CAVEAT, Report, evaluate_tables
+from noisegate_evaluate import CAVEAT, evaluate_tables
 
 HERE = Path(__file__).parent
 ROWS = 32_561
@@ -44,6 +42,7 @@ TITLES = {
     "fit_seconds": "gate + fit + sample, s",
     "peak_megabytes": "peak memory, MB",
 }
+Figures = dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,21 +54,20 @@ class Target:
     tolerance: float
     source: str
 
-    def met(self, found: float) -> bool:
-        """Whether `found` is on the good side of the value, or within the tolerance of it."""
+    def met(self, figure: float) -> bool:
+        """Returns whether a figure is on the good side of the value, or within the tolerance of it."""
         if self.at == "least":
-            return found >= self.value - self.tolerance
-        return found <= self.value + self.tolerance
+            return figure >= self.value - self.tolerance
+        return figure <= self.value + self.tolerance
 
     def __str__(self) -> str:
         sign = "≥" if self.at == "least" else "≤"
-        return f"{sign} {self.value:g}" + (
-            f" ± {self.tolerance:g}" if self.tolerance else ""
-        )
+        spread = f" ± {self.tolerance:g}" if self.tolerance else ""
+        return f"{sign} {self.value:g}{spread}"
 
 
 def main() -> int:
-    """Runs the benchmark; 0 when every target is met, 1 when one is missed, 2 when it cannot run."""
+    """Runs the benchmark; 0 when every target is met, 1 when one is missed."""
     options = read_options(
         __doc__,
         data=needed(Path, "folder with train.csv and test.csv"),
@@ -80,31 +78,25 @@ def main() -> int:
         device="cpu",
         json=optional(Path),
     )
-    console = Console()
-    schema = Schema.from_toml(HERE / "schema.toml")
-    train, test = (
-        read_table(options.data / name, schema) for name in ("train.csv", "test.csv")
-    )
-    runs, reports = _runs(options, schema, train, test, console)
+    runs, ceiling = _runs(options)
     targets = _targets(options)
     mean = {name: statistics.fmean(run[name] for run in runs) for name in TITLES}
-    _print(console, runs, mean, _ceiling(reports[0]), targets)
+    _print(runs, mean, ceiling, targets)
     met = {name: target.met(mean[name]) for name, target in targets.items()}
-    if options.json:
-        content = {
-            "caveat": CAVEAT,
-            "method": options.method,
-            "epsilon": options.epsilon,
-            "delta": options.delta,
-            "runs": runs,
-            "mean": mean,
-            "ceiling": _ceiling(reports[0]),
-            "targets": {
-                name: {**asdict(target), "met": met[name]}
-                for name, target in targets.items()
-            },
-        }
-        write_json(options.json, content)
+    content = {
+        "caveat": CAVEAT,
+        "method": options.method,
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "runs": runs,
+        "mean": mean,
+        "ceiling": ceiling,
+        "targets": {
+            name: {**asdict(target), "met": met[name]}
+            for name, target in targets.items()
+        },
+    }
+    write_json(options.json, content)
     return 0 if all(met.values()) else 1
 
 
@@ -122,117 +114,71 @@ def _targets(options: argparse.Namespace) -> dict[str, Target]:
     }
 
 
-def _runs(
-    options: argparse.Namespace,
-    schema: Schema,
-    train: pa.Table,
-    test: pa.Table,
-    console: Console,
-) -> tuple[list[dict[str, float]], list[Report]]:
-    made = []
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("fit and sample", total=options.seeds)
-        # All fits come first: the peak of memory is then theirs, not the classifiers'.
-        for seed in range(options.seeds):
-            started = time.perf_counter()
-            gate = Gate(
-                options.data / "train.csv",
-                schema=schema,
-                epsilon=options.epsilon,
-                delta=options.delta,
-            )
-            # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
-            synthesizer = method_named(options.method)(seed=seed).fit(
-                gate, device=options.device
-            )
-            synthetic = synthesizer.sample(ROWS, seed=seed)
-            made.append((synthetic, time.perf_counter() - started, _peak_megabytes()))
-            progress.advance(task)
-        task = progress.add_task("evaluate", total=options.seeds)
-        runs, reports = [], []
-        for seed, (synthetic, seconds, megabytes) in enumerate(made):
-            reports.append(evaluate_tables(synthetic, test, schema, train=train))
-            runs.append(
-                {
-                    "seed": seed,
-                    **_figures(reports[-1]),
-                    "fit_seconds": seconds,
-                    "peak_megabytes": megabytes,
-                }
-            )
-            progress.advance(task)
-    return runs, reports
+def _runs(options: argparse.Namespace) -> tuple[list[Figures], Figures]:
+    """Returns the figures of each seed, and what real training data reach."""
+    schema = Schema.from_toml(HERE / "schema.toml")
+    train = read_table(options.data / "train.csv", schema)
+    test = read_table(options.data / "test.csv", schema)
+    runs: list[Figures] = []
+    copies = []
+    # All fits come first: the peak of memory is then theirs, not the classifiers'.
+    for seed in track(range(options.seeds), "fit and sample", transient=True):
+        start = time.perf_counter()
+        gate = Gate(
+            options.data / "train.csv",
+            schema=schema,
+            epsilon=options.epsilon,
+            delta=options.delta,
+        )
+        # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
+        method = method_named(options.method)(seed=seed)
+        model = method.fit(gate, device=options.device)
+        copies.append(model.sample(ROWS, seed=seed))
+        seconds = time.perf_counter() - start
+        runs.append(
+            {"seed": seed, "fit_seconds": seconds, "peak_megabytes": peak_megabytes()}
+        )
+    reports = [
+        evaluate_tables(copy, test, schema, train=train)
+        for copy in track(copies, "evaluate", transient=True)
+    ]
+    for run, report in zip(runs, reports, strict=True):
+        run |= _figures(report.downstream, report.marginals)
+    # The ceiling of the scores, and what sampling alone does to the distances.
+    return runs, _figures(reports[0].ceiling, reports[0].floor)
 
 
-def _figures(report: Report) -> dict[str, float]:
-    assert report.downstream is not None  # Adult has a label
-    mean = report.downstream.mean
-    scores = {
-        "roc_auc": mean.roc_auc,
-        "average_precision": mean.average_precision,
-        "f1": mean.f1,
-    }
-    return scores | {
-        f"distance_{order}": report.marginals.order(order).mean for order in (1, 2, 3)
-    }
-
-
-def _ceiling(report: Report) -> dict[str, float]:
-    """What real training data reach: the ceiling of the scores, and what sampling alone does to the distances."""
-    assert report.ceiling is not None
-    assert report.floor is not None
-    mean = report.ceiling.mean
-    scores = {
-        "roc_auc": mean.roc_auc,
-        "average_precision": mean.average_precision,
-        "f1": mean.f1,
-    }
-    return scores | {
-        f"distance_{order}": report.floor.order(order).mean for order in (1, 2, 3)
-    }
-
-
-def _peak_megabytes() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (
-        1e6 if sys.platform == "darwin" else 1e3
-    )  # bytes there, kilobytes elsewhere
+def _figures(scores: Any, marginals: Any) -> Figures:
+    return {
+        "roc_auc": scores.mean.roc_auc,
+        "average_precision": scores.mean.average_precision,
+        "f1": scores.mean.f1,
+    } | {f"distance_{order}": marginals.order(order).mean for order in (1, 2, 3)}
 
 
 def _print(
-    console: Console,
-    runs: Sequence[Mapping[str, float]],
-    mean: Mapping[str, float],
-    ceiling: Mapping[str, float],
+    runs: list[Figures],
+    mean: Figures,
+    ceiling: Figures,
     targets: Mapping[str, Target],
 ) -> None:
-    page = Table(
-        title="Adult: synthetic training data, scored on the real test table",
-        title_justify="left",
-    )
-    page.add_column("figure")
-    for run in runs:
-        page.add_column(f"seed {run['seed']}", justify="right")
-    for heading in ("mean", "real data", "target"):
-        page.add_column(heading, justify="right")
-    page.add_column("")
+    rows = []
     for name, title in TITLES.items():
-        digits = 1 if name in ("fit_seconds", "peak_megabytes") else 4
-        real = f"{ceiling[name]:.{digits}f}" if name in ceiling else ""
+        digits = 4 if name in ceiling else 1
+        values = [f"{figures[name]:.{digits}f}" for figures in (*runs, mean)]
+        real = f"{ceiling[name]:.4f}" if name in ceiling else ""
         target = targets.get(name)
-        verdict = (
-            ""
-            if target is None
-            else "[green]pass[/green]"
-            if target.met(mean[name])
-            else "[red]miss[/red]"
-        )
-        figures = [f"{values[name]:.{digits}f}" for values in (*runs, mean)]
-        page.add_row(title, *figures, real, str(target or ""), verdict)
-    console.print(page)
+        mark = "" if target is None else verdict(target.met(mean[name]))
+        rows.append([title, *values, real, target or "", mark])
+    seeds = [f"seed {run['seed']:g}" for run in runs]
+    print_table(
+        "Adult: synthetic training data, scored on the real test table",
+        ["figure", *seeds, "mean", "real data", "target", ""],
+        rows,
+    )
     for name, target in targets.items():
-        console.print(f"{TITLES[name]} {target}: {target.source}.")
-    console.print(CAVEAT, style="bold")
+        print(f"{TITLES[name]} {target}: {target.source}.")
+    print(CAVEAT)
 
 
 if __name__ == "__main__":
