@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from discretised import BOUNDED, SCHEMA, SIMPLE, discretise, domain
 from harness.options import needed, optional, read_options
+from harness.printing import run_main
 from harness.results import write_json
-from rich.console import Console
 
 from noisegate import Schema
 from noisegate.errors import DataError
@@ -133,19 +133,14 @@ def main() -> int:
         codes=needed(Path, "folder with the authors' .npy files"),
         json=optional(Path),
     )
-    console = Console()
-    try:
-        table = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
-        authors, simple = read_codes(options.codes), read_codes(options.codes, "simple")
-        ours = discretise(table, "bounded")
-        numbers = [
-            Counter(map(tuple, codes[:, NUMBERS].tolist())) for codes in (authors, ours)
-        ]
-        missing = sum((numbers[0] - numbers[1]).values())
-        rows, untold = matched_rows(authors, ours)
-    except DataError as error:
-        console.print(f"[red]{error}[/red]")
-        return 2
+    table = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
+    authors, simple = read_codes(options.codes), read_codes(options.codes, "simple")
+    ours = discretise(table, "bounded")
+    numbers = [
+        Counter(map(tuple, codes[:, NUMBERS].tolist())) for codes in (authors, ours)
+    ]
+    missing = sum((numbers[0] - numbers[1]).values())
+    rows, untold = matched_rows(authors, ours)
     apart = {
         name: int(
             (simplified(authors)[:, place] != _from(simple, name)[:, place]).sum()
@@ -160,7 +155,7 @@ def main() -> int:
         "codes of the simple version that differ": sum(apart.values()),
     }
     for what, count in found.items():
-        console.print(f"{what}: {count:,}")
+        print(f"{what}: {count:,}")
     write_json(options.json, found)
     return 0 if not missing and not sum(apart.values()) else 1
 
@@ -171,4 +166,4 @@ def _from(simple: Codes, name: str) -> Codes:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -22,11 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 from harness.options import choices, optional, read_options
+from harness.printing import print_table
 from harness.results import write_json
 from mixture_likelihood import LabelledMixture, coverage, negative_log_likelihood
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from noisegate import Gate, Schema
 from noisegate.methods.registry import method_named
@@ -138,17 +137,12 @@ def main() -> int:
 
 
 def _print(means: dict[str, dict[str, float]]) -> dict[str, bool]:
-    console, page = (
-        Console(),
-        Table(title="25 Gaussians: means over seeds", title_justify="left"),
-    )
-    for heading in ("samples of", "negative log-likelihood", "modes of 25", "seconds"):
-        page.add_column(heading, justify="right")
-    for name, row in means.items():
-        page.add_row(
-            name, f"{row['nll']:.3f}", f"{row['modes']:.1f}", f"{row['seconds']:.1f}"
-        )
-    console.print(page)
+    rows = [
+        [name, f"{row['nll']:.3f}", f"{row['modes']:.1f}", f"{row['seconds']:.1f}"]
+        for name, row in means.items()
+    ]
+    headings = ["samples of", "negative log-likelihood", "modes of 25", "seconds"]
+    print_table("25 Gaussians: means over seeds", headings, rows, n_left=0)
     expected = tomllib.loads((HERE / "expected.toml").read_text())["figure_2"]
     if not {"dp-hp", "dp-merf"} <= set(means):
         return {}
@@ -156,7 +150,7 @@ def _print(means: dict[str, dict[str, float]]) -> dict[str, bool]:
         "modes": means["dp-hp"]["modes"] >= expected["modes"],
         "likelihood": means["dp-hp"]["nll"] < means["dp-merf"]["nll"],
     }
-    console.print(
+    print(
         f"DP-HP reaches {expected['modes']} modes: {met['modes']}; lower than DP-MERF: {met['likelihood']}."
     )
     return met

@@ -12,26 +12,32 @@ what the classifiers see (DP-HP's code takes 6,000). Scores are computed on real
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
-import time
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-import pyarrow as pa
 from full_mmd import STEPS, drawn, fitted_by_mmd
-from harness.options import Option, choice, fail, needed, optional, read_options
-from harness.printing import run_main
-from harness.results import write_json
+from harness.images import fit_with_progress, labelled_rows
+from harness.measuring import measured_seconds
+from harness.options import (
+    Option,
+    choice,
+    fail,
+    needed,
+    optional,
+    read_options,
+)
+from harness.printing import print_table, run_main
+from harness.results import kept, read_json, write_json
 from papers.catalogue import load, published
-from rich.console import Console
+from papers.published import Loaded
 from rich.progress import Progress
-from rich.table import Table
 
 from noisegate import Gate, Synthesizer
 from noisegate.methods.registry import method_named
@@ -44,41 +50,64 @@ SHAPE = (28, 28, 1)
 REAL, FULL_MMD = "real", "full-mmd"
 """What may stand for a method and has no privacy."""
 GENERATED = 60_000
+MIN_ROWS = 50
 # What is public of drawings: they are ink on an empty page. The shares of the suprema are such that hardly a simulated
 # digit (benchmarks/simulated_digits.py of commit 14f1ae5e) is clipped; photographs would be.
 DRAWINGS = {"dp-hp": {"reference": 0.0, "sum_bound": 0.55, "product_bound": 0.25}}
+Figures = dict[str, Any]
 
 
 def main() -> int:
     """Runs the benchmark; 0 when the expectation is met or there is none, 1 when it is missed, 2 when it cannot run."""
-    options = _options()
+    options = read_options(
+        __doc__,
+        data=needed(Path),
+        out=needed(Path, "folder for models and figures; what is there is kept"),
+        data_set=choice(["mnist", "fashion-mnist"]),
+        method="dp-hp",
+        settings={},
+        epsilon=1.0,
+        adjacency=choice(["replace-one", "add-remove"]),
+        seeds=3,
+        rows=GENERATED,
+        curve=Option(
+            kind=int,
+            default=[],
+            is_list=True,
+            help="and with so many of the images, too",
+        ),
+        jobs=optional(int),
+        device="cpu",
+        json=optional(Path),
+    )
+    if not all(
+        MIN_ROWS <= rows <= GENERATED for rows in (options.rows, *options.curve)
+    ):
+        fail("--rows and --curve must be from 50 to 60,000")
     if options.method not in (REAL, FULL_MMD):
         method_named(options.method, makes="records")
-    options.out.mkdir(parents=True, exist_ok=True)
-    runs = [_run(options, seed, options.rows) for seed in range(options.seeds)]
-    curve = {
-        rows: [_run(options, seed, rows) for seed in range(options.seeds)]
-        for rows in options.curve
-    }
-    if options.json:
-        content = {"method": options.method, "runs": runs, "curve": curve}
-        write_json(options.json, content)
+    runs = _runs(options, options.rows)
+    curve = {rows: _runs(options, rows) for rows in options.curve}
+    write_json(options.json, {"method": options.method, "runs": runs, "curve": curve})
     for rows, of_rows in curve.items():
-        accuracies = [run["accuracy"] for run in of_rows]
-        Console().print(
-            f"{rows:,} images: {statistics.fmean(accuracies):.3f} (mean of {len(accuracies)} seeds)"
-        )
+        mean = statistics.fmean(run["accuracy"] for run in of_rows)
+        print(f"{rows:,} images: {mean:.3f} (mean of {len(of_rows)} seeds)")
     return 0 if _print(options, runs) else 1
 
 
-def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
-    """Returns the figures of one run with so many of its images, made now or read; the fit is kept and made once."""
-    name = f"{options.method}-{options.epsilon:g}-{seed}"
-    found = options.out / f"{name}-{rows}.json"
-    if found.exists():
-        return dict(json.loads(found.read_text()))
+def _runs(options: argparse.Namespace, rows: int) -> list[Figures]:
+    """Returns the figures of all seeds with so many of their images, made now or read; a fit is made once."""
+    runs = []
+    for seed in range(options.seeds):
+        name = f"{options.method}-{options.epsilon:g}-{seed}"
+        path = options.out / f"{name}-{rows}.json"
+        runs.append(kept(path, partial(_figures, options, name, seed, rows)))
+    return runs
+
+
+def _figures(options: argparse.Namespace, name: str, seed: int, rows: int) -> Figures:
     loaded = load(options.data_set, options.data)
-    (train, told), test = _images(options, loaded, name, seed), _rows(loaded.test)
+    train, described = _images(options, loaded, name, seed)
     if rows < GENERATED:
         some = np.random.default_rng(seed).permutation(GENERATED)[:rows]
         train = LabelledRows(features=train.features[some], labels=train.labels[some])
@@ -87,57 +116,49 @@ def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
         report = utility_scores(
             twelve("images"),
             train,
-            test,
+            _rows(loaded.test),
             classes=10,
             seed=seed,
             jobs=options.jobs,
             progress=lambda _, done, __: progress.update(task, completed=done),
         )
-    figures = {
+    return {
         "accuracy": report.mean.accuracy,
         "models": {model: scores.accuracy for model, scores in report.models.items()},
-        **told,
+        **described,
         "notes": list(report.notes),
     }
-    write_json(found, figures)
-    return figures
 
 
 def _images(
-    options: argparse.Namespace, loaded: Any, name: str, seed: int
-) -> tuple[LabelledRows, dict[str, Any]]:
-    """Returns 60,000 images and what is told of them; what makes them is fitted once and kept."""
+    options: argparse.Namespace, loaded: Loaded, name: str, seed: int
+) -> tuple[LabelledRows, Figures]:
+    """Returns 60,000 images and what is known of them; what makes them is fitted once and kept."""
     if options.method == REAL:
         return _rows(loaded.train), {"fit": {"wall": 0.0, "cpu": 0.0}}
-    model, times = options.out / name, options.out / f"{name}.times.json"
-    kept = model.with_name(f"{name}.npz") if options.method == FULL_MMD else model
-    if not kept.exists():
-        started = time.perf_counter(), time.process_time()
-        if options.method == FULL_MMD:
-            features, labels = _without_privacy(options, _rows(loaded.train), seed)
-            np.savez_compressed(
-                kept, features=np.rint(255 * features).astype(np.uint8), labels=labels
-            )
-        else:
-            _fit(options, loaded, seed).save(model)
-        spent = {
-            "wall": time.perf_counter() - started[0],
-            "cpu": time.process_time() - started[1],
-        }
-        times.write_text(json.dumps(spent))
-    told: dict[str, Any] = {"fit": json.loads(times.read_text())}
+    path = options.out / (f"{name}.npz" if options.method == FULL_MMD else name)
+    times = options.out / f"{name}.times.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with measured_seconds() as seconds:
+            if options.method == FULL_MMD:
+                features, labels = _without_privacy(options, _rows(loaded.train), seed)
+                pixels = np.rint(255 * features).astype(np.uint8)
+                np.savez_compressed(path, features=pixels, labels=labels)
+            else:
+                _fit(options, loaded, seed).save(path)
+        write_json(times, seconds)
+    described: Figures = {"fit": read_json(times)}
     if options.method == FULL_MMD:
-        with np.load(kept) as arrays:
-            return LabelledRows(
-                features=(arrays["features"] / 255).astype(np.float32),
-                labels=arrays["labels"],
-            ), told
-    synthesizer = Synthesizer.load(model)
-    told |= {
-        "certified_epsilon": synthesizer.certificate.epsilon,
-        "discrepancy": synthesizer.summary.discrepancy,
+        with np.load(path) as arrays:
+            features = (arrays["features"] / 255).astype(np.float32)
+            return LabelledRows(features=features, labels=arrays["labels"]), described
+    model = Synthesizer.load(path)
+    described |= {
+        "certified_epsilon": model.certificate.epsilon,
+        "discrepancy": model.summary.discrepancy,
     }
-    return _rows(synthesizer.sample(GENERATED, seed=seed)), told
+    return _rows(model.sample(GENERATED, seed=seed)), described
 
 
 def _without_privacy(
@@ -162,20 +183,17 @@ def _without_privacy(
     return drawn(generator, GENERATED, seed=seed)
 
 
-def _fit(options: argparse.Namespace, loaded: Any, seed: int) -> Synthesizer:
+def _fit(options: argparse.Namespace, loaded: Loaded, seed: int) -> Synthesizer:
     method = method_named(options.method, makes="records")
     # What a method has no setting for it does not need: GANs call their generator otherwise and have the same one.
     base = {"generator": "convolutional", "image": SHAPE, "seed": seed}
-    settings = {
-        name: value for name, value in base.items() if name in method.setting_names()
-    }
+    known = method.setting_names()
+    settings = {name: value for name, value in base.items() if name in known}
     settings |= DRAWINGS.get(options.method, {}) | options.settings
     # Methods of gradients need a public number; under add/remove-one it is the published one.
-    records = (
-        len(loaded.train)
-        if options.adjacency == "replace-one"
-        else published(options.data_set).train_records
-    )
+    records = published(options.data_set).train_records
+    if options.adjacency == "replace-one":
+        records = len(loaded.train)
     gate = Gate(
         loaded.train,
         schema=loaded.schema,
@@ -183,100 +201,50 @@ def _fit(options: argparse.Namespace, loaded: Any, seed: int) -> Synthesizer:
         adjacency=options.adjacency,
         records=records,
     )
-    with Progress(transient=True) as progress:
-        task = progress.add_task(f"fit, seed {seed}", total=None)
-        return method(**settings).fit(
-            gate,
-            device=options.device,
-            report=lambda state: progress.update(
-                task, total=state.steps, completed=state.step
-            ),
-        )
-
-
-def _rows(table: pa.Table) -> LabelledRows:
-    pixels = [column.to_numpy() for column in table.columns[:-1]]
-    features = (np.stack(pixels, axis=1) / 255).astype(np.float32)
-    return LabelledRows(
-        features=features,
-        labels=table.column(table.num_columns - 1).to_numpy().astype(np.int64),
+    return fit_with_progress(
+        method(**settings), gate, f"fit, seed {seed}", device=options.device
     )
 
 
-def _print(options: argparse.Namespace, runs: list[dict[str, Any]]) -> bool:
-    console, page = (
-        Console(),
-        Table(
-            title=f"{options.data_set}: accuracy of twelve classifiers",
-            title_justify="left",
-        ),
-    )
-    for heading in (
-        "classifier",
-        *(f"seed {seed}" for seed in range(len(runs))),
-        "mean",
-    ):
-        page.add_column(heading, justify="right")
-    for model in runs[0]["models"]:
-        values = [run["models"][model] for run in runs]
-        page.add_row(
-            model,
-            *(f"{value:.3f}" for value in values),
-            f"{statistics.fmean(values):.3f}",
-        )
-    values = [run["accuracy"] for run in runs]
-    mean = statistics.fmean(values)
-    page.add_row("all", *(f"{value:.3f}" for value in values), f"{mean:.3f}")
-    console.print(page)
+def _rows(table: Any) -> LabelledRows:
+    """Returns images in [0, 1], (images, pixels), and their labels."""
+    rows = labelled_rows(table)
+    pixels = rows.features.reshape(len(rows.labels), -1)
+    return LabelledRows(features=(pixels / 255).astype(np.float32), labels=rows.labels)
+
+
+def _print(options: argparse.Namespace, runs: list[Figures]) -> bool:
+    """Prints the accuracies; returns whether they are as expected."""
+    values = {
+        model: [run["models"][model] for run in runs] for model in runs[0]["models"]
+    }
+    values["all"] = [run["accuracy"] for run in runs]
+    mean = statistics.fmean(values["all"])
+    rows = [
+        [model, *(f"{value:.3f}" for value in (*each, statistics.fmean(each)))]
+        for model, each in values.items()
+    ]
+    seeds = [f"seed {seed}" for seed in range(len(runs))]
+    title = f"{options.data_set}: accuracy of twelve classifiers"
+    print_table(title, ["classifier", *seeds, "mean"], rows, n_left=0)
     price = f"at ε = {options.epsilon:g} ({options.adjacency})"
     if options.method in (REAL, FULL_MMD):
         price = "without privacy"
-    console.print(
+    wall, cpu = (
+        statistics.fmean(run["fit"][kind] for run in runs) for kind in ("wall", "cpu")
+    )
+    print(
         f"{options.method} {price}, {options.rows:,} of 60,000 images, "
-        f"fit {statistics.fmean(run['fit']['wall'] for run in runs):.0f} s wall, "
-        f"{statistics.fmean(run['fit']['cpu'] for run in runs):.0f} s CPU."
+        f"fit {wall:.0f} s wall, {cpu:.0f} s CPU."
     )
+    key = {name: getattr(options, name) for name in ("method", "epsilon", "data_set")}
     for entry in tomllib.loads((HERE / "expected.toml").read_text())["figure_3"]:
-        if (entry["method"], entry["epsilon"], entry["data_set"]) == (
-            options.method,
-            options.epsilon,
-            options.data_set,
-        ):
-            met = mean >= entry["least"]
-            console.print(
-                f"at least {entry['least']:g} ({entry['source']}): {'met' if met else 'missed'}"
-            )
-            return bool(met)
+        if key.items() <= entry.items():
+            met = bool(mean >= entry["least"])
+            verdict = "met" if met else "missed"
+            print(f"at least {entry['least']:g} ({entry['source']}): {verdict}")
+            return met
     return True
-
-
-def _options() -> argparse.Namespace:
-    options = read_options(
-        __doc__,
-        data=needed(Path),
-        out=needed(Path),
-        data_set=choice(["mnist", "fashion-mnist"]),
-        method="dp-hp",
-        settings={},
-        epsilon=1.0,
-        adjacency=choice(["replace-one", "add-remove"]),
-        seeds=3,
-        rows=GENERATED,
-        curve=Option(
-            kind=int,
-            default=[],
-            is_list=True,
-            help="and with so many of the images, too",
-        ),
-        jobs=optional(int),
-        device="cpu",
-        json=optional(Path),
-    )
-    if options.seeds < 1 or not all(
-        50 <= rows <= GENERATED for rows in (options.rows, *options.curve)
-    ):
-        fail("--seeds must be at least 1, --rows and --curve from 50 to 60,000")
-    return options
 
 
 if __name__ == "__main__":

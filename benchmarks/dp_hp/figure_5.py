@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import numpy.typing as npt
 from harness.options import optional, read_options
+from harness.printing import print_table
 from harness.results import write_json
-from rich.console import Console
-from rich.table import Table
 
 from noisegate_papers.queries.hermite import hermite, rho_of
 
@@ -42,37 +41,29 @@ def main() -> int:
     expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
         "figure_5"
     ]
-    found, met = [], True
-    page = Table(
-        title=f"{POINTS} points from a standard normal, {FEATURES} features",
-        title_justify="left",
-    )
-    for heading in (
-        "ℓ",
-        "deviation of a random feature between points",
-        "Hermite features below 0.05 from order",
-        "the paper",
-    ):
-        page.add_column(heading, justify="right")
-    for scale, most in zip(SCALES, expected["orders"], strict=True):
+    met = True
+    scales = []
+    rows = []
+    for scale, paper in zip(SCALES, expected["orders"], strict=True):
         random, series = features[scale]
-        order, deviation = settled(series), float(random.std(axis=0).mean())
-        met &= order <= most
-        found.append(
+        order = settled(series)
+        deviation = float(random.std(axis=0).mean())
+        met &= order <= paper
+        scales.append(
             {
                 "length_scale": scale,
                 "random_deviation": deviation,
                 "order": order,
-                "paper": most,
+                "paper": paper,
             }
         )
-        page.add_row(
-            f"{scale:g}", f"{deviation:.3f}", str(order), f"about {most} or less"
-        )
-    console = Console()
-    console.print(page)
-    console.print(f"{expected['source']}: {'met' if met else 'missed'}")
-    write_json(options.json, {"scales": found, "met": met})
+        rows.append([f"{scale:g}", f"{deviation:.3f}", order, f"about {paper} or less"])
+    headings = ["ℓ", "deviation of a random feature between points"]
+    headings += ["Hermite features below 0.05 from order", "the paper"]
+    title = f"{POINTS} points from a standard normal, {FEATURES} features"
+    print_table(title, headings, rows, n_left=0)
+    print(f"{expected['source']}: {'met' if met else 'missed'}")
+    write_json(options.json, {"scales": scales, "met": met})
     if options.plot:
         _plot(options.plot, features)
     return 0 if met else 1

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -29,11 +27,11 @@ import pyarrow as pa
 from authors_codes import matched_rows, read_codes
 from codes import code_distances, code_schema
 from discretised import SCHEMA, Version, discretise, domain, published_distance
-from harness.options import choice, choices, needed, optional, read_options
+from harness.measuring import measured_seconds
+from harness.options import choice, choices, needed, option, optional, read_options
+from harness.printing import print_table
 from harness.results import write_json
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from noisegate import Gate, Schema
 from noisegate.methods.registry import method_named
@@ -44,6 +42,10 @@ HERE = Path(__file__).parent
 ALPHAS = (3, 4)
 SUBSETS = 200
 ROW = ("version", "epsilon", "method")
+FIGURES = tuple(
+    (kind, alpha) for alpha in ALPHAS for kind in ("published", "codes", "schema")
+)
+Key = tuple[Version, float, str]
 
 
 def main() -> int:
@@ -57,41 +59,38 @@ def main() -> int:
         epsilon=[0.3, 0.1],
         methods=["dp-hp", "dp-merf", "privbayes"],
         version=choices(["bounded", "simple"], ["bounded"], "D, or D*"),
-        settings="{}",
+        settings=option({}, "a JSON object of settings by method"),
         adjacency=choice(["replace-one", "add-remove"]),
         seeds=3,
         json=optional(Path),
     )
     train = read_table(options.data / "train.csv", Schema.from_toml(SCHEMA))
     if options.codes:
-        train = train.take(
-            matched_rows(read_codes(options.codes), discretise(train, "bounded"))[0]
-        )
-    rows = list(itertools.product(options.version, options.epsilon, options.methods))
+        ours = discretise(train, "bounded")
+        train = train.take(matched_rows(read_codes(options.codes), ours)[0])
+    keys = list(itertools.product(options.version, options.epsilon, options.methods))
     runs = []
-    for row, seed in track(
-        [*itertools.product(rows, range(options.seeds))], description="fit and score"
+    for key, seed in track(
+        [*itertools.product(keys, range(options.seeds))], description="fit and score"
     ):
-        runs.append(dict(zip(ROW, row, strict=True)) | _run(options, train, *row, seed))
-    means = {
-        row: {
-            key: statistics.fmean(
-                run[key] for run in runs if tuple(run[name] for name in ROW) == row
-            )
-            for key in runs[0]
-            if key not in ROW
-        }
-        for row in rows
+        figures = _run(options, train, *key, seed)
+        runs.append(dict(zip(ROW, key, strict=True)) | figures)
+    content = {
+        "caveat": CAVEAT,
+        "adjacency": options.adjacency,
+        "records": len(train),
+        "runs": runs,
     }
-    if options.json:
-        content = {
-            "caveat": CAVEAT,
-            "adjacency": options.adjacency,
-            "records": len(train),
-            "runs": runs,
-        }
-        write_json(options.json, content)
+    write_json(options.json, content)
+    means = {key: _means(runs, key) for key in keys}
     return 0 if _print(means, options) else 1
+
+
+def _means(runs: list[dict], key: Key) -> dict[str, float]:
+    """Returns the means over the seeds."""
+    same = [run for run in runs if tuple(run[name] for name in ROW) == key]
+    names = [name for name in same[0] if name not in ROW]
+    return {name: statistics.fmean(run[name] for run in same) for name in names}
 
 
 def _run(
@@ -102,37 +101,30 @@ def _run(
     method: str,
     seed: int,
 ) -> dict[str, float]:
-    started = time.perf_counter()
-    real, sizes = discretise(train, version), domain(version)
+    real = discretise(train, version)
+    sizes = domain(version)
     schema = Schema.from_toml(SCHEMA)
-    if version == "simple":
-        schema, train = (
-            code_schema(sizes),
-            pa.table(dict(zip(sizes, real.T, strict=True))),
+    with measured_seconds() as seconds:
+        if version == "simple":
+            schema = code_schema(sizes)
+            train = pa.table(dict(zip(sizes, real.T, strict=True)))
+        gate = Gate(
+            train,
+            schema=schema,
+            epsilon=epsilon,
+            adjacency=options.adjacency,
+            records=train.num_rows if options.adjacency == "replace-one" else None,
         )
-    records = train.num_rows if options.adjacency == "replace-one" else None
-    gate = Gate(
-        train,
-        schema=schema,
-        epsilon=epsilon,
-        adjacency=options.adjacency,
-        records=records,
-    )
-    settings = json.loads(options.settings).get(method, {})
-    made = (
-        method_named(method)(**{**settings, "seed": seed})
-        .fit(gate, device="cpu")
-        .sample(train.num_rows, seed=seed)
-    )
-    seconds = time.perf_counter() - started
-    synthetic = (
-        np.column_stack([*made.columns])
-        if version == "simple"
-        else discretise(made, version)
-    )
+        settings = {**options.settings.get(method, {}), "seed": seed}
+        model = method_named(method)(**settings).fit(gate, device="cpu")
+        copy = model.sample(train.num_rows, seed=seed)
+    if version == "simple":
+        synthetic = np.column_stack([*copy.columns])
+    else:
+        synthetic = discretise(copy, version)
     codes = code_distances(synthetic, real, sizes, orders=ALPHAS, max_subsets=SUBSETS)
-    own = marginal_distances(made, train, schema, orders=ALPHAS, max_subsets=SUBSETS)
-    figures: dict[str, float] = {"seconds": seconds}
+    own = marginal_distances(copy, train, schema, orders=ALPHAS, max_subsets=SUBSETS)
+    figures = {"seconds": seconds["wall"]}
     for alpha in ALPHAS:
         figures[f"published_{alpha}"] = published_distance(synthetic, real, alpha)
         figures[f"codes_{alpha}"] = codes.order(alpha).mean
@@ -140,46 +132,43 @@ def _run(
     return figures
 
 
-def _print(
-    means: dict[tuple[str, float, str], dict[str, float]], options: argparse.Namespace
-) -> bool:
-    console = Console(width=140)
-    page = Table(
-        title=f"Adult, α-way marginals, {options.adjacency}", title_justify="left"
-    )
-    headings = [
-        f"{what} α = {alpha}"
-        for alpha in ALPHAS
-        for what in ("published", "codes", "schema")
-    ]
-    for heading in ("table", "ε", "method", *headings, "seconds", "paper α = 3, 4"):
-        page.add_column(heading, justify="right")
-    expected = tomllib.loads((HERE / "expected.toml").read_text())["table_1"]
+def _print(means: dict[Key, dict[str, float]], options: argparse.Namespace) -> bool:
+    """Prints the distances; returns whether those of DP-HP are at most the paper's."""
+    expected = {
+        tuple(entry[name] for name in ROW): entry
+        for entry in tomllib.loads((HERE / "expected.toml").read_text())["table_1"]
+    }
     met = True
-    for (version, epsilon, method), row in means.items():
-        figures = [
-            f"{row[f'{what}_{alpha}']:.3f}"
-            for alpha in ALPHAS
-            for what in ("published", "codes", "schema")
-        ]
-        paper = next(
-            (
-                e
-                for e in expected
-                if tuple(e[name] for name in ROW) == (version, epsilon, method)
-            ),
-            None,
+    rows = []
+    for (version, epsilon, method), figures in means.items():
+        paper = expected.get((version, epsilon, method))
+        published = (
+            [] if paper is None else [paper[f"alpha_{alpha}"] for alpha in ALPHAS]
         )
-        if paper and method == "dp-hp":
+        if method == "dp-hp":
             met &= all(
-                row[f"published_{alpha}"] <= paper[f"alpha_{alpha}"] for alpha in ALPHAS
+                figures[f"published_{alpha}"] <= value
+                for alpha, value in zip(ALPHAS, published, strict=False)
             )
-        shown = f"{paper['alpha_3']:.3f} {paper['alpha_4']:.3f}" if paper else ""
-        page.add_row(
-            version, f"{epsilon:g}", method, *figures, f"{row['seconds']:.0f}", shown
+        rows.append(
+            [
+                version,
+                f"{epsilon:g}",
+                method,
+                *(f"{figures[f'{kind}_{alpha}']:.3f}" for kind, alpha in FIGURES),
+                f"{figures['seconds']:.0f}",
+                " ".join(f"{value:.3f}" for value in published),
+            ]
         )
-    console.print(page)
-    console.print(f"DP-HP at least as good as the paper's figures: {met}. {CAVEAT}")
+    headings = [f"{kind} α = {alpha}" for kind, alpha in FIGURES]
+    print_table(
+        f"Adult, α-way marginals, {options.adjacency}",
+        ["table", "ε", "method", *headings, "seconds", "paper α = 3, 4"],
+        rows,
+        n_left=0,
+        width=140,
+    )
+    print(f"DP-HP at least as good as the paper's figures: {met}. {CAVEAT}")
     return met
 
 

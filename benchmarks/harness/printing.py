@@ -32,7 +32,7 @@ def print_table(
     rows: Iterable[Sequence[Any]],
     *,
     n_left: int = 1,
-    console: Console | None = None,
+    width: int | None = None,
 ) -> None:
     """Prints a table on the terminal, where it has a row.
 
@@ -41,7 +41,7 @@ def print_table(
         headings: Of its columns.
         rows: Their cells.
         n_left: How many columns are left-justified, the first ones.
-        console: Where it is printed.
+        width: Of the page, in characters; that of the terminal where there is none.
     """
     table = Table(title=title, title_justify="left")
     for index, heading in enumerate(headings):
@@ -49,7 +49,7 @@ def print_table(
     for row in rows:
         table.add_row(*map(str, row))
     if table.row_count:
-        (console or Console()).print(table)
+        Console(width=width).print(table)
 
 
 def verdict(is_met: bool) -> str:
