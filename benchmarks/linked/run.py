@@ -1,7 +1,7 @@
-"""Linked tables: our method and two baselines of it, on public sets and a simulated clinic.
+"""Linked tables: synthetic ones beside real ones, of public sets and a simulated clinic.
 
     python benchmarks/linked/run.py --data DIR --out OUT [--sets pbcseq,nlswork,clinic] [--epsilon 1,10] [--seeds 0,1,2]
-        [--methods linked,independent,flattened] [--parents 50000]
+        [--parents 50000]
 
 One seed of everything comes first, then the next. OUT/results.json holds what is done; the command given again goes on.
 The figures are computed on real data, outside the guarantee. `page.py` writes them down.
@@ -20,11 +20,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from flattened import flattened
 from harness.measuring import measured_seconds
 from harness.options import Option, fail, needed, option, optional, read_options
 from harness.results import Rows
-from independent import independent
 from linked_scores import Judge
 from linked_sets import CLINIC, SETS, Tables, load, schema_of
 
@@ -35,21 +33,6 @@ from noisegate.schema.linked.schema import LinkedSchema
 MIN_DRAWN = 5_000
 MAX_DRAWN = 20_000
 """Parents that are drawn: enough that their own chance hardly counts beside that of the real ones."""
-
-
-def linked(
-    train: Tables, schema: LinkedSchema, epsilon: float, seed: int, parents: int
-) -> Tables:
-    """Returns what the method for linked tables makes of all tables together."""
-    gate = Gate(train, schema=schema, epsilon=epsilon)
-    return dict(Linked(seed=seed).fit(gate).sample(parents, seed=seed))
-
-
-METHODS: dict[str, Callable[..., Tables]] = {
-    "linked": linked,
-    "independent": independent,
-    "flattened": flattened,
-}
 
 
 @lru_cache(maxsize=1)
@@ -68,9 +51,10 @@ def figures(run: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     if run["method"] == "real":
         return {"parents": n_parents, **judge.floor()}
     n_drawn = min(max(n_parents, MIN_DRAWN), MAX_DRAWN)
-    method = METHODS[run["method"]]
     with measured_seconds() as seconds:
-        synthetic = method(train, schema, run["epsilon"], run["seed"], n_drawn)
+        gate = Gate(train, schema=schema, epsilon=run["epsilon"])
+        model = Linked(seed=run["seed"]).fit(gate)
+        synthetic = dict(model.sample(n_drawn, seed=run["seed"]))
     return {
         "seconds": seconds["wall"],
         "drawn": len(synthetic[schema.root.name]),
@@ -83,8 +67,8 @@ def runs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for seed, name in product(options.seeds, options.sets):
         if seed == options.seeds[0]:
             yield {"set": name, "method": "real", "epsilon": None, "seed": 0}
-        for method, epsilon in product(options.methods, options.epsilon):
-            yield {"set": name, "method": method, "epsilon": epsilon, "seed": seed}
+        for epsilon in options.epsilon:
+            yield {"set": name, "method": "linked", "epsilon": epsilon, "seed": seed}
 
 
 def main() -> int:
@@ -107,15 +91,13 @@ def _options() -> argparse.Namespace:
         out=needed(Path),
         data=optional(Path, "folder with pbcseq.csv and nlswork.csv, or with linked/"),
         sets=_listed(str, ["pbcseq", "nlswork", "clinic"], ", ".join(SETS)),
-        methods=_listed(str, list(METHODS), ", ".join(METHODS)),
         epsilon=_listed(float, [1.0, 10.0]),
         seeds=_listed(int, [0, 1, 2]),
         parents=option(CLINIC, "of a simulated clinic"),
     )
-    for name, known in (("sets", SETS), ("methods", METHODS)):
-        for value in getattr(options, name):
-            if value not in known:
-                fail(f"--{name} {value}: expected some of {', '.join(known)}")
+    for name in options.sets:
+        if name not in SETS:
+            fail(f"--sets {name}: expected some of {', '.join(SETS)}")
     return options
 
 

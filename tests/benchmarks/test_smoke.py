@@ -15,14 +15,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
-# Pages and tables are written by a call without options; others run in an environment of their own.
+# Pages and tables are written by a call without options.
 SILENT = {
     "baselines/page.py",
     "linked/page.py",
     "dp_mepf/table_7.py",
     "dp_mepf/table_8.py",
 }
-SILENT |= {"speed/gradient_contenders.py"}
 SCRIPTS = [
     name
     for path in sorted(BENCHMARKS.glob("*/*.py"))
