@@ -12,15 +12,11 @@ what was not, and the exit code is 0. Exit code 1: a job failed; 2: wrong option
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import signal
-import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,17 +24,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness.options import Option, choice, option, optional, read_options
-from harness.results import write_json
-from rich.console import Console
-from rich.table import Table
+from harness.commands import ONLY, run_logged, select
+from harness.options import choice, option, optional, read_options
+from harness.printing import print_table
+from harness.results import read_json, write_json
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-GRACE = 30
-"""Seconds in which a job that is told to stop may keep where it stands."""
-
 DONE, UNFINISHED, FAILED, WAITING = "done", "unfinished", "failed", "not run"
+OF_THE_QUEUE = {"log.txt", "state.json", "ledger.db"}
+"""Files in a job's folder that are there before it has done anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +65,8 @@ class Job:
 
     def state(self, options: argparse.Namespace) -> dict[str, Any]:
         """Returns how it ended the last time."""
-        path = self.folder(options) / "state.json"
-        found: dict[str, Any] = (
-            json.loads(path.read_text("utf-8"))
-            if path.exists()
-            else {"state": WAITING, "slices": 0}
-        )
-        return found
+        before: dict[str, Any] = {"state": WAITING, "slices": 0}
+        return dict(read_json(self.folder(options) / "state.json", before))
 
     def missing(self, options: argparse.Namespace) -> str | None:
         """Returns what it needs and is not here, or None."""
@@ -85,12 +74,10 @@ class Job:
 
         if self.method is not None and self.method not in METHODS:
             return f"there is no method {self.method}"
-        absent = [
-            name
-            for name in self.needs
-            if options.data is None or not (options.data / name).is_dir()
-        ]
-        return f"no {absent[0]} under --data" if absent else None
+        for name in self.needs:
+            if options.data is None or not (options.data / name).is_dir():
+                return f"no {name} under --data"
+        return None
 
 
 def read_jobs(path: Path) -> list[Job]:
@@ -104,62 +91,39 @@ def read_jobs(path: Path) -> list[Job]:
     return jobs
 
 
-def run_job(job: Job, options: argparse.Namespace, console: Console) -> str:
+def run_job(job: Job, options: argparse.Namespace) -> str:
     """Runs a job for one slice, and writes down how it ended; returns that."""
-    folder, before = job.folder(options), job.state(options)
+    folder = job.folder(options)
+    before = job.state(options)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {one.name for one in folder.iterdir()} - {
-        "log.txt",
-        "state.json",
-        "ledger.db",
-    }
-    resumed = before["state"] in (UNFINISHED, FAILED) and bool(kept)
-    arguments, begun = job.arguments(options, resumed=resumed), time.monotonic()
-    console.print(f"{job.id}: {shlex.join(arguments)}")
-    with (folder / "log.txt").open("a", encoding="utf-8") as log:
-        log.write(f"\n$ {shlex.join(arguments)}\n")
-        log.flush()
-        process = subprocess.Popen(
-            arguments,
-            cwd=ROOT,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        code = _ended(process, 60 * options.minutes)
-    state = UNFINISHED if code is None else FAILED if code else DONE
-    seconds = time.monotonic() - begun
+    has_begun = bool({path.name for path in folder.iterdir()} - OF_THE_QUEUE)
+    resumed = before["state"] in (UNFINISHED, FAILED) and has_begun
+    arguments = job.arguments(options, resumed=resumed)
+    print(f"{job.id}: {shlex.join(arguments)}", flush=True)
+    log = folder / "log.txt"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"\n$ {shlex.join(arguments)}\n")
+    start = time.monotonic()
+    code = run_logged(arguments, log, 60 * options.minutes)
+    seconds = time.monotonic() - start
+    if code is None:
+        state = UNFINISHED
+    else:
+        state = FAILED if code else DONE
     record = {
         "state": state,
         "slices": before["slices"] + 1,
         "code": code,
         "device": options.device,
-    }
-    record |= {
         "seconds": round(before.get("seconds", 0) + seconds, 1),
         "ended": datetime.now(UTC).isoformat("T", "seconds"),
     }
     write_json(folder / "state.json", record, indent=1)
-    console.print(
-        f"{job.id}: {state} after {seconds:.0f} s, slice {record['slices']}; expected: {job.expected}"
+    print(
+        f"{job.id}: {state} after {seconds:.0f} s, slice {record['slices']}; expected: {job.expected}",
+        flush=True,
     )
     return state
-
-
-def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Returns the exit code of a process, or None where it did not end in its time and was told to stop."""
-    try:
-        return process.wait(seconds)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt) as stopped:
-        # An interrupt as from a keyboard: a fit keeps its checkpoint and says how to go on.
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-        process.kill()
-        process.wait()
-        if isinstance(stopped, KeyboardInterrupt):
-            raise
-        return None
 
 
 def has_gpu(device: str) -> bool:
@@ -171,93 +135,65 @@ def has_gpu(device: str) -> bool:
     return torch.cuda.is_available()
 
 
-def listed(
-    jobs: Sequence[Job], options: argparse.Namespace, console: Console
-) -> list[dict[str, Any]]:
+def listed(jobs: Sequence[Job], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Prints the queue, and returns it as JSON values."""
-    page = Table(
-        "job",
-        "state",
-        "slices",
-        "minutes",
-        "proves",
-        "expected",
-        title="Queue for a GPU",
-        title_justify="left",
-    )
-    rows = []
-    for job in jobs:
-        state = job.state(options)
-        row = {
+    rows = [
+        {
             "id": job.id,
-            **state,
+            **job.state(options),
             "proves": job.proves,
             "expected": job.expected,
             "minutes": job.minutes,
-        }
-        row |= {
             "command": shlex.join(job.arguments(options, resumed=False)),
             "missing": job.missing(options),
         }
-        rows.append(row)
-        page.add_row(
-            job.id,
-            state["state"],
-            str(state["slices"]),
-            f"{job.minutes:g}",
-            job.proves,
-            job.expected,
-        )
-    console.print(page)
+        for job in jobs
+    ]
+    names = ("id", "state", "slices", "minutes", "proves", "expected")
+    print_table(
+        "Queue for a GPU",
+        ["job", *names[1:]],
+        [[row[name] for name in names] for row in rows],
+        n_left=len(names),
+    )
     write_json(options.json, rows, indent=1)
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs or lists the queue; see above for the exit codes."""
-    options, console = (
-        read_options(
-            __doc__,
-            arguments,
-            data=optional(lambda name: Path(name).resolve(), "folder of data sets"),
-            out=Path("gpu-queue"),
-            only=Option(kind=str, default=[], is_list=True, help="these jobs"),
-            list=False,
-            again=False,
-            minutes=option(9.0, "of one job in one call"),
-            device=choice(["cuda", "cpu"]),
-            jobs=HERE / "jobs.toml",
-            json=optional(Path),
-        ),
-        Console(highlight=False),
+    options = read_options(
+        __doc__,
+        arguments,
+        data=optional(lambda name: Path(name).resolve(), "folder of data sets"),
+        out=Path("gpu-queue"),
+        only=ONLY,
+        list=False,
+        again=False,
+        minutes=option(9.0, "of one job in one call"),
+        device=choice(["cuda", "cpu"]),
+        jobs=HERE / "jobs.toml",
+        json=optional(Path),
     )
-    jobs = read_jobs(options.jobs)
-    if unknown := [
-        name for name in options.only if name not in {job.id for job in jobs}
-    ]:
-        console.print(
-            f"[red]--only {unknown[0]}: there is no such job; --list names them.[/red]"
-        )
-        return 2
-    jobs = [job for job in jobs if not options.only or job.id in options.only]
+    jobs = select(read_jobs(options.jobs), options.only)
     if options.list or not has_gpu(options.device):
-        rows = listed(jobs, options, console)
+        rows = listed(jobs, options)
         waiting = [row["id"] for row in rows if row["state"] != DONE]
         if not options.list:
-            console.print(
+            print(
                 f"No GPU is at hand, nothing was run. Not run or unfinished: {', '.join(waiting) or 'none'}."
             )
         return 0
-    ends = []
+    states = []
     for job in jobs:
         if (missing := job.missing(options)) is not None:
-            console.print(f"{job.id}: left out, {missing}.")
+            print(f"{job.id}: left out, {missing}.")
         elif job.state(options)["state"] == DONE and not options.again:
-            console.print(f"{job.id}: done before.")
+            print(f"{job.id}: done before.")
         else:
-            ends.append(run_job(job, options, console))
-    listed(jobs, options, console)
-    return 1 if FAILED in ends else 0
+            states.append(run_job(job, options))
+    listed(jobs, options)
+    return int(FAILED in states)
 
 
 if __name__ == "__main__":

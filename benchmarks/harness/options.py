@@ -164,9 +164,9 @@ def read_options(
     parser = parser_of(text, **declared)
     options = parser.parse_args(arguments)
     for name in declared:
-        if not _is_positive(getattr(options, name)) and _is_positive(
-            parser.get_default(name)
-        ):
+        defaults = _numbers(parser.get_default(name))
+        is_positive = bool(defaults) and min(defaults) > 0
+        if is_positive and min(_numbers(getattr(options, name)), default=1) <= 0:
             parser.error(f"--{_dashed(name)} must be above 0")
     return options
 
@@ -218,11 +218,11 @@ def _read_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _is_positive(value: Any) -> bool:
-    """Returns whether a value has no number that is 0 or less."""
+def _numbers(value: Any) -> list[float]:
+    """Returns the numbers of an option's value, of which there may be none."""
     values = value if isinstance(value, list) else [value]
-    return all(
-        number > 0
+    return [
+        number
         for number in values
         if isinstance(number, int | float) and not isinstance(number, bool)
-    )
+    ]

@@ -14,9 +14,7 @@ failed or ran out of time; 2: wrong options.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,11 +23,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness.options import Option, hidden, option, optional, read_options
-from rich.console import Console
-from rich.table import Table
+from harness.commands import ONLY, commit, run_logged, select
+from harness.options import fail, hidden, option, optional, read_options
+from harness.printing import print_table
+from harness.results import read_json, write_json
 
-from papers.items import ROOT, read_items
+from papers.items import read_items
 from papers.page import PAGE, SUMMARY, page, summary, write
 from papers.runs import DATA, RESULTS, Result, Run, figures_of, read_result, read_runs
 
@@ -44,160 +43,108 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments,
         data=optional(Path, "folder with adult, cifar10, mnist, papers"),
         out=Path("papers-out"),
-        hours=option(2.0, "budget of wall-clock time (default: 2)"),
-        only=Option(
-            kind=str, default=[], is_list=True, help="some commands, by their ids"
-        ),
+        hours=option(2.0, "budget of wall-clock time"),
+        only=ONLY,
         again=False,
         list=False,
         page=option(False, "write the page, and run none"),
-        json=optional(Path),
-        results=hidden(option(RESULTS)),
-        to=hidden(option(PAGE)),
+        json=optional(Path, "with --list: write it there"),
+        results=hidden(RESULTS),
+        to=hidden(PAGE),
     )
-    console, runs = Console(highlight=False), read_runs()
-    known = {run.id for run in runs}
-    if unknown := [name for name in options.only if name not in known]:
-        console.print(
-            f"[red]--only {unknown[0]}: there is no such command; --list names them.[/red]"
-        )
-        return 2
+    runs = read_runs()
+    selected = select(runs, options.only)
     if options.list:
-        _list(console, runs, options)
+        _list(selected, options)
         return 0
-    failed = []
+    has_failed = False
     if not options.page:
         if options.data is None or not options.data.is_dir():
-            console.print(
-                "[red]--data: name the folder that holds adult, cifar10, mnist or papers.[/red]"
-            )
-            return 2
-        failed = _all(
-            console,
-            [run for run in runs if not options.only or run.id in options.only],
-            options,
-        )
+            fail("--data: name the folder that holds adult, cifar10, mnist or papers.")
+        has_failed = _run_all(selected, options)
     results = {
         run.id: result for run in runs if (result := read_result(run, options.results))
     }
-    changed = write(page(read_items(), runs, results), options.to)
+    is_new = write(page(read_items(), runs, results), options.to)
     if options.to == PAGE:
         write(summary(read_items(), runs, results), SUMMARY)
-    console.print(
-        f"{options.to}: {'written' if changed else 'as it was'}, {len(results)} of {len(runs)} commands run."
+    print(
+        f"{options.to}: {'written' if is_new else 'as it was'}, {len(results)} of {len(runs)} commands run."
     )
-    return 1 if failed else 0
+    return int(has_failed)
 
 
-def _all(
-    console: Console, runs: Sequence[Run], options: argparse.Namespace
-) -> list[str]:
-    """Runs what fits in the budget; returns the ids of what failed."""
-    end, failed = time.monotonic() + 3600 * options.hours, []
-    for place, run in enumerate(runs, start=1):
-        left = end - time.monotonic()
-        said = f"{place} of {len(runs)} {run.id}"
+def _run_all(runs: Sequence[Run], options: argparse.Namespace) -> bool:
+    """Runs what fits in the budget; returns whether one failed."""
+    end = time.monotonic() + 3600 * options.hours
+    has_failed = False
+    for number, run in enumerate(runs, start=1):
+        seconds_left = end - time.monotonic()
         missing = [name for name in run.data if not (options.data / name).is_dir()]
         if read_result(run, options.results) and not options.again:
-            console.print(f"{said}: kept", style="dim")
+            outcome = "kept"
         elif missing:
-            console.print(f"{said}: no data, {options.data / missing[0]} is not there")
-        elif 60 * run.minutes > left:
-            console.print(
-                f"{said}: takes {run.minutes:g} minutes, {max(left, 0) / 60:.0f} are left"
-            )
+            outcome = f"no data, {options.data / missing[0]} is not there"
+        elif 60 * run.minutes > seconds_left:
+            minutes_left = max(seconds_left, 0) / 60
+            outcome = f"takes {run.minutes:g} minutes, {minutes_left:.0f} are left"
         else:
-            reason = _one(console, run, options, left)
-            console.print(f"{said}: {reason or 'done'}")
-            failed += [run.id] if reason else []
-    return failed
+            reason = _run_one(run, options, seconds_left)
+            outcome = reason or "done"
+            has_failed |= bool(reason)
+        print(f"{number} of {len(runs)} {run.id}: {outcome}", flush=True)
+    return has_failed
 
 
-def _one(
-    console: Console, run: Run, options: argparse.Namespace, seconds: float
-) -> str:
+def _run_one(run: Run, options: argparse.Namespace, seconds: float) -> str:
     """Runs one command and keeps its figures; returns why there are none, or nothing."""
     folder = (options.out / run.id).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    started, begun, log = time.monotonic(), time.time(), folder / "log.txt"
+    log = folder / "log.txt"
+    start = time.time()
     command = [sys.executable, *run.arguments(options.data.resolve(), folder)]
-    with (
-        log.open("w", encoding="utf-8") as file,
-        console.status(f"{run.id}, about {run.minutes:g} minutes"),
-    ):
-        try:
-            ended = subprocess.run(
-                command,
-                cwd=ROOT,
-                stdout=file,
-                stderr=file,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"stopped at the end of the budget; it goes on in {folder} next time"
-    written = folder / "figures.json"
+    code = run_logged(command, log, seconds)
+    if code is None:
+        return f"stopped at the end of the budget; it goes on in {folder} next time"
+    path = folder / "figures.json"
     # A traceback ends with the code of a missed target: its figures are then none, or those of an earlier run.
-    fresh = written.exists() and (
-        ended.returncode == MET or written.stat().st_mtime >= begun - 1
-    )
-    if ended.returncode not in (MET, MISSED) or not fresh:
-        return f"ended with code {ended.returncode}{'' if fresh else ' and without figures'}; see {log}"
+    is_fresh = path.exists() and (code == MET or path.stat().st_mtime >= start - 1)
+    if code not in (MET, MISSED) or not is_fresh:
+        without = "" if is_fresh else " and without figures"
+        return f"ended with code {code}{without}; see {log}"
     try:
-        figures = figures_of(run, json.loads(written.read_text(encoding="utf-8")))
+        figures = figures_of(run, read_json(path))
     except ValueError as error:
         return f"{error}; see {log}"
     result = Result(
         figures=figures,
         date=datetime.now(UTC).date().isoformat(),
-        seconds=round(time.monotonic() - started, 1),
-        revision=_revision(),
+        seconds=round(time.time() - start, 1),
+        revision=commit(),
     )
     result.save(options.results / f"{run.id}.json")
     return ""
 
 
-def _revision() -> str:
-    """The commit of the program; empty outside of a repository."""
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return found.stdout.strip()
-
-
-def _list(console: Console, runs: Sequence[Run], options: argparse.Namespace) -> None:
+def _list(runs: Sequence[Run], options: argparse.Namespace) -> None:
+    results = {run.id: read_result(run, options.results) for run in runs}
     rows = [
         {
             "id": run.id,
             "data": list(run.data),
             "minutes": run.minutes,
-            "run": result.date
-            if (result := read_result(run, options.results))
-            else None,
+            "run": result.date if (result := results[run.id]) else None,
             "command": run.shown(),
         }
         for run in runs
-        if not options.only or run.id in options.only
     ]
-    if options.json:
-        options.json.write_text(
-            json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-    table = Table(title=f"Data sets: {', '.join(DATA)}", title_justify="left")
-    for heading in ("command", "data", "minutes", "run"):
-        table.add_column(heading, justify="right" if heading == "minutes" else "left")
-    for row in rows:
-        table.add_row(
-            str(row["id"]),
-            " ".join(row["data"]),
-            f"{row['minutes']:g}",
-            row["run"] or "no",
-        )  # type: ignore[arg-type]
-    console.print(table)
+    write_json(options.json, rows, indent=1)
+    lines = [
+        [row["id"], " ".join(row["data"]), f"{row['minutes']:g}", row["run"] or "no"]
+        for row in rows
+    ]
+    headings = ["command", "data", "minutes", "run"]
+    print_table(f"Data sets: {', '.join(DATA)}", headings, lines, n_left=2)
 
 
 if __name__ == "__main__":

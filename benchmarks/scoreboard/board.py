@@ -10,7 +10,6 @@ three releases tell little of it. `--page` writes the table into README.md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
@@ -20,7 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from board_figures import COSTS, FIGURES, RESULTS, SETS, read_lines
+from harness.options import option, optional, read_options
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -369,23 +371,21 @@ def _definitions() -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table of two commits."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        arguments,
+        before=optional(str),
+        now=optional(str),
+        results=RESULTS,
+        page=option(False, "also write the table into README.md"),
     )
-    parser.add_argument("--before", metavar="COMMIT")
-    parser.add_argument("--now", metavar="COMMIT")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument(
-        "--page", action="store_true", help="also write the table into README.md"
-    )
-    options = parser.parse_args(arguments)
     lines = read_lines(options.results)
     commits = commits_of(lines)
-    for option in ("before", "now"):
-        commit = getattr(options, option)
+    for name in ("before", "now"):
+        commit = getattr(options, name)
         if commit is not None and commit not in commits:
             print(
-                f"--{option} {commit}: no line of {options.results} is of it; "
+                f"--{name} {commit}: no line of {options.results} is of it; "
                 f"expected one of {', '.join(commits) or 'none'}",
                 file=sys.stderr,
             )

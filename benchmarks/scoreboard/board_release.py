@@ -9,16 +9,18 @@ the processor, the megabytes, and the widths of `infer`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from board_figures import DELTA, EPSILON, SETS
+from harness.options import needed, positional, read_options
 
 import noisegate
 from noisegate import Gate, Schema, UserError
@@ -131,14 +133,13 @@ def release_linked(name: str, folder: Path, seed: int, out: Path) -> dict[str, f
 
 def main() -> None:
     """Makes a release, and writes what it took."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        name=positional(str, choices=list(SETS)),
+        folder=positional(Path),
+        seed=needed(int),
+        out=needed(Path),
     )
-    parser.add_argument("name", choices=list(SETS))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if SETS[options.name].is_linked:
         measured = release_linked(

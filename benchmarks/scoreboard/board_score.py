@@ -7,7 +7,6 @@ They are computed on real data, outside the guarantee.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -15,10 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 from board_figures import SETS
+from harness.options import needed, positional, read_options
 
 from noisegate import Schema
 from noisegate.sources.frames import read_table
@@ -117,13 +119,12 @@ def summary_of_links(scores: Mapping[str, Any]) -> dict[str, float]:
 
 def main() -> None:
     """Prints the figures of a copy; one that is not a number is left out."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        name=positional(str, choices=list(SETS)),
+        folder=positional(Path),
+        copy=needed(Path),
     )
-    parser.add_argument("name", choices=list(SETS))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--copy", type=Path, required=True)
-    options = parser.parse_args()
     if SETS[options.name].is_linked:
         figures = linked_figures(options.name, options.folder, options.copy)
     else:

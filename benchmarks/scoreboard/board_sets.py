@@ -10,15 +10,17 @@ there.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from board_figures import SETS
+from harness.options import optional, positional, read_options
 
 from noisegate import Schema
 
@@ -85,13 +87,12 @@ def _table(name: str) -> tuple[pa.Table, Schema, int]:
 
 def main() -> int:
     """Makes the set that is named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = read_options(
+        __doc__,
+        name=positional(str, choices=list(SETS)),
+        folder=positional(Path),
+        data=optional(Path),
     )
-    parser.add_argument("name", choices=list(SETS))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path)
-    options = parser.parse_args()
     try:
         prepare(options.name, options.folder, options.data)
     except RuntimeError as error:

@@ -25,7 +25,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from board_figures import FIGURES, RESULTS, SETS, read_lines
+from harness.options import choices, option, optional, read_options
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -222,36 +225,27 @@ def run_board(
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return read_options(
+        __doc__,
+        arguments,
+        data=optional(
+            Path,
+            "folder in or below which Adult's train.csv and test.csv and loans.csv are",
+        ),
+        sets=choices(
+            list(SETS),
+            [name for name in SETS if SETS[name].is_on_board],
+            ", ".join(SETS),
+        ),
+        seeds=[0, 1, 2],
+        code=option(
+            ROOT, "another checkout whose packages are measured; this one scores them"
+        ),
+        dirty=option(False, "measure packages with changes as they are"),
+        results=RESULTS,
+        processes=2,
+        work=optional(Path, "keep sets and copies there"),
     )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        help="folder in or below which Adult's train.csv and test.csv and loans.csv are",
-    )
-    parser.add_argument(
-        "--sets",
-        nargs="+",
-        choices=list(SETS),
-        metavar="SET",
-        default=[name for name in SETS if SETS[name].is_on_board],
-        help=", ".join(SETS),
-    )
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument(
-        "--code",
-        type=Path,
-        default=ROOT,
-        help="another checkout whose packages are measured; this one scores them",
-    )
-    parser.add_argument(
-        "--dirty", action="store_true", help="measure packages with changes as they are"
-    )
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--work", type=Path, help="keep sets and copies there")
-    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

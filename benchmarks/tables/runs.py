@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.commands import commit
 from harness.results import read_json, write_json
 from isolated import Limits, run_limited
 from peer_packages import PEERS, environment
@@ -110,18 +109,6 @@ def score(run: Run, out: Path, judge: Callable[[], Judge]) -> dict[str, Any]:
             }
         write_json(path, answer)
     return answer
-
-
-@cache
-def commit() -> str:
-    """The commit of this checkout, short; "" outside one."""
-    asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    try:
-        return subprocess.run(
-            asked, capture_output=True, text=True, check=False
-        ).stdout.strip()
-    except FileNotFoundError:  # no git
-        return ""
 
 
 def _command(run: Run, out: Path) -> tuple[list[str], str]:
