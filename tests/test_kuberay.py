@@ -31,7 +31,8 @@ def test_a_run_that_failed_is_not_tried_again_and_nobody_gets_in_without_a_token
     documents,
 ):
     job = documents["RayJob"]["spec"]
-    assert (documents["RayJob"]["apiVersion"], job["backoffLimit"]) == ("ray.io/v1", 0)
+    assert documents["RayJob"]["apiVersion"] == "ray.io/v1"
+    assert job["backoffLimit"] == 0
     assert job["rayClusterSpec"]["authOptions"] == {"mode": "token"}
     policy = documents["NetworkPolicy"]["spec"]
     assert policy["podSelector"]["matchLabels"] == {
@@ -65,7 +66,5 @@ def test_the_head_runs_a_command_that_exists(documents):
     name, verb, *words = shlex.split(documents["RayJob"]["spec"]["entrypoint"])
     command = program().commands[verb]
     known = {name for option in command.params for name in option.opts}
-    assert (
-        name == "noisegate"
-        and {word for word in words if word.startswith("-")} <= known
-    )
+    assert name == "noisegate"
+    assert {word for word in words if word.startswith("-")} <= known

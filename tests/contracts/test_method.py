@@ -79,10 +79,8 @@ def test_a_method_that_plans_for_more_than_its_budget_is_found_out():
 def test_a_fake_gate_keeps_the_exact_sums_beside_the_noisy_ones():
     gate = FakeGate(SCHEMA, rows=50)
     release = Counting().query(gate)
-    assert (
-        gate.exact["counts"].tolist() == [[50.0]]
-        and 0 < abs(release.values["counts"][0, 0] - 50) < 1
-    )
+    assert gate.exact["counts"].tolist() == [[50.0]]
+    assert 0 < abs(release.values["counts"][0, 0] - 50) < 1
 
 
 # What a step adds up does not depend on where records stand, for every method that asks for gradients (G-20).
@@ -211,6 +209,5 @@ def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(
     assert (tmp_path / STATE_FILE).exists() == resumed
     blind.asked, done = 2 * resumed, []
     again = run(done.append, folder=tmp_path)
-    assert done == ([3] if resumed else [1, 2, 3]) and all(
-        np.array_equal(again[part], whole[part]) for part in whole
-    )
+    assert done == ([3] if resumed else [1, 2, 3])
+    assert all(np.array_equal(again[part], whole[part]) for part in whole)

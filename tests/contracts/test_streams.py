@@ -66,9 +66,11 @@ def test_four_periods_of_few_records_are_fitted_to_their_queries(
         out = tmp_path / f"m{period}"
         model = fit_period(data, stream=tmp_path / "s.json", after=after, out=out)
         queries = sorted(event.name for event in model.certificate.events)
-        assert fitted[-1] == (queries, queries) and len(model.sample(5)) == 5
+        assert fitted[-1] == (queries, queries)
+        assert len(model.sample(5)) == 5
         after = out
-    assert len(fitted) == 4 and model.release.by_period["counts"].shape[1] == 4
+    assert len(fitted) == 4
+    assert model.release.by_period["counts"].shape[1] == 4
     assert verify(after).recomputed_epsilon <= 3
 
 

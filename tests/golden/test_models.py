@@ -135,10 +135,8 @@ def test_settings_are_stored_and_read_as_always(case):
     assert differences(golden, json.loads(json.dumps(found.to_json()))) == []
     # What earlier versions stored is read, and means the same.
     read = settings_from_json(name, golden)
-    assert (
-        differences(golden, json.loads(json.dumps(read.to_json()))) == []
-        and read == found
-    )
+    assert differences(golden, json.loads(json.dumps(read.to_json()))) == []
+    assert read == found
 
 
 # Schemas, discoveries and ledgers of earlier versions are read, and say what they said.
@@ -263,7 +261,8 @@ def test_a_booked_certificate_names_its_reservation(ledger):
     held = Certificate.from_json(
         json.loads((books.BOOKED / "certificate.json").read_text())
     )
-    assert printed("verify", books.BOOKED)["ok"] and held.ledger["dataset"] == "clinic"
+    assert printed("verify", books.BOOKED)["ok"]
+    assert held.ledger["dataset"] == "clinic"
     entries = golden("ledger")["clinic"]["history"]["entries"]
     ends = [
         entry for entry in entries if entry["reservation"] == held.ledger["reservation"]

@@ -22,10 +22,10 @@ def test_a_stream_of_before_goes_on_as_it_was_stated(tmp_path):
     march = pa.table({"ill": [True, False] * 50, "old": [False] * 100})
     told = {"stream": plan, "withdrawn": march.slice(0, 3), "out": tmp_path / "m3"}
     last = fit_period(march, after=tmp_path / "stream" / "m2", **told).certificate
-    assert last.events == before.events and {
-        event.corrected for event in last.events
-    } == {3}
-    assert (last.stream.plan, last.stream.period) == (before.stream.plan, 3)
+    assert last.events == before.events
+    assert {event.corrected for event in last.events} == {3}
+    assert last.stream.plan == before.stream.plan
+    assert last.stream.period == 3
     assert verify(tmp_path / "m3").recomputed_epsilon <= 1
 
     assert sorted(path.name for path in folder.iterdir() if path.suffix != ".npz") == [

@@ -251,16 +251,15 @@ def test_a_package_adds_a_method_a_metric_a_question_and_a_verb_and_touches_noth
             ("greet", "you"),
         ],
     )
-    assert (
-        json.loads(fitted)["certificate"]["method"] == "shares" and "shares" in listed
-    )
+    assert json.loads(fitted)["certificate"]["method"] == "shares"
+    assert "shares" in listed
     (answer,) = json.loads(answers)["answers"]
-    assert answer["name"] == "records" and abs(answer["value"] - 300) < 100
-    assert (
-        json.loads(figures)["metrics"]["rows-apart"] == {"rows": 280}
-        and "rows-apart" in page
-    )
-    assert "greet" in verbs and greeting == "hello you\n"
+    assert answer["name"] == "records"
+    assert abs(answer["value"] - 300) < 100
+    assert json.loads(figures)["metrics"]["rows-apart"] == {"rows": 280}
+    assert "rows-apart" in page
+    assert "greet" in verbs
+    assert greeting == "hello you\n"
     assert changed() == before
 
 
@@ -281,7 +280,8 @@ def test_a_package_adds_a_kind_of_column_and_touches_nothing_here(added, tmp_pat
 
     made = (tmp_path / "made.csv").read_text("utf-8").replace('"', "").split()
     rows = [line.split(",") for line in made[1:]]
-    assert len(rows) == 200 and len({seen for seen, _ in rows}) > 1
+    assert len(rows) == 200
+    assert len({seen for seen, _ in rows}) > 1
     assert all("2016-Q1" <= seen <= due <= "2030-Q4" for seen, due in rows)
 
     (answer,) = json.loads(answers)["answers"]
@@ -317,5 +317,6 @@ def test_two_packages_with_one_verb_are_told_and_not_traced(added, tmp_path):
     )
     with pytest.raises(subprocess.CalledProcessError) as ended:
         added(("--help",))
-    assert ended.value.returncode == 2 and "Traceback" not in ended.value.stderr
+    assert ended.value.returncode == 2
+    assert "Traceback" not in ended.value.stderr
     assert "two installed packages add 'fit'" in " ".join(ended.value.stderr.split())

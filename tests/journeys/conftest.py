@@ -157,9 +157,8 @@ class Person:
             for name in names
             if "/." in f"/{name}" or name.endswith((".partial", ".tmp"))
         ]
-        assert not wrong and not [
-            path for path in self.home.rglob("*") if path.parent.name == "runs"
-        ]
+        assert not wrong
+        assert not [path for path in self.home.rglob("*") if path.parent.name == "runs"]
         return {name for name in names if "/" not in name}
 
 

@@ -120,10 +120,13 @@ def test_from_a_bare_file_to_downloads(person, window):
                 window.get_by_role("link", name=name).click()
             assert words in shown.value.locator("body").inner_text()
         pressed(window, "Done", "Close")
-        assert run.wait(PATIENCE) == 0 and offered == ["public.csv", "survey.csv"]
-    assert complaints == [] and all(url.startswith((address, "data:")) for url in asked)
+        assert run.wait(PATIENCE) == 0
+        assert offered == ["public.csv", "survey.csv"]
+    assert complaints == []
+    assert all(url.startswith((address, "data:")) for url in asked)
     [account] = person.types("noisegate ledger show --json").json["accounts"]
-    assert (account["dataset"], account["committed"]) == ("survey", 1)
+    assert account["dataset"] == "survey"
+    assert account["committed"] == 1
 
 
 @contextmanager
@@ -157,7 +160,8 @@ def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
             window.get_by_role("button", name="Stop").click()
             window.get_by_text("Stopped.").wait_for()
         assert "schema check" not in window.locator("#printed").inner_text()
-        assert run.wait(PATIENCE) == 130 and "stopped." in run.stderr.read()
+        assert run.wait(PATIENCE) == 130
+        assert "stopped." in run.stderr.read()
     assert person.lies() == {"codebook.csv"}
 
 
@@ -170,18 +174,12 @@ def test_who_lacks_the_secret_or_comes_by_another_name_is_refused(person):
     with started(person) as (_, address):
         _, _, here, secret, _ = address.split("/")
         own, told = f"/{secret}/", replied(f"/{secret}/", here)
-        assert (
-            told.status == 200
-            and "default-src 'none'" in told.headers["Content-Security-Policy"]
-        )
-        assert (told.headers["Referrer-Policy"], told.headers["Cache-Control"]) == (
-            "no-referrer",
-            "no-store",
-        )
-        assert (
-            "Access-Control-Allow-Origin" not in told.headers
-            and replied(f"{own}../page.py", here).status == 404
-        )
+        assert told.status == 200
+        assert "default-src 'none'" in told.headers["Content-Security-Policy"]
+        assert told.headers["Referrer-Policy"] == "no-referrer"
+        assert told.headers["Cache-Control"] == "no-store"
+        assert "Access-Control-Allow-Origin" not in told.headers
+        assert replied(f"{own}../page.py", here).status == 404
         for path, host in [
             ("/", here),
             (own[:-2], here),
@@ -209,7 +207,8 @@ def test_a_browser_is_started_with_a_file_that_leads_here_once_and_is_the_users_
                 time.sleep(0.1)
             opened.unlink()
             door = Path(command.removeprefix("file://"))
-            assert command == door.as_uri() and "http://127" in door.read_text()
+            assert command == door.as_uri()
+            assert "http://127" in door.read_text()
             assert [path.stat().st_mode & 0o777 for path in (door, door.parent)] == [
                 0o600,
                 0o700,
@@ -218,6 +217,8 @@ def test_a_browser_is_started_with_a_file_that_leads_here_once_and_is_the_users_
                 once = re.search(r"http://[^\"]+", door.read_text())[0]
                 window.goto(command)
                 window.wait_for_url(address)
-                assert not door.parent.exists() and window.goto(once).status == 403
+                assert not door.parent.exists()
+                assert window.goto(once).status == 403
             run.send_signal(signal.SIGINT)
-            assert run.wait(PATIENCE) == 130 and not door.parent.exists()
+            assert run.wait(PATIENCE) == 130
+            assert not door.parent.exists()

@@ -79,7 +79,8 @@ def test_a_fit_from_postgresql(person, server):
     ]
     assert "survey-train.parquet" in person.lies()
     draft = (person.folder / "draft.toml").read_text()
-    assert 'kind = "decimal"' in draft and 'kind = "categorical"' in draft
+    assert 'kind = "decimal"' in draft
+    assert 'kind = "categorical"' in draft
     assert "postgresql://noisegate@/postgres" in outcomes[0].err
     no_secret(person, *outcomes)
 

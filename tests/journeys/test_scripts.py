@@ -50,17 +50,21 @@ def test_quiet_verbs_print_results_alone(night):
     assert night.answers(f"{FIT} --out seen --quiet", []) == (0, "")
     evaluate = "noisegate evaluate --synthetic copy.csv --test public.csv --quiet"
     ended = night.types(f"{evaluate} --schema schema.toml --json")
-    assert ended.json["marginals"] and ended.err == ""
+    assert ended.json["marginals"]
+    assert ended.err == ""
     ended = night.types("noisegate plan --schema schema.toml --epsilon 1 --quiet")
-    assert "noisy values" in ended.out and ended.err == ""
+    assert "noisy values" in ended.out
+    assert ended.err == ""
 
 
 def test_quiet_verbs_still_warn_and_say_what_is_wrong(night):
     refused = night.types(f"{FIT}x --out model --quiet", code=2)
-    assert refused.err.startswith("error: ") and refused.out == ""
+    assert refused.err.startswith("error: ")
+    assert refused.out == ""
     unbooked = FIT.removesuffix(" --dataset clinic")
     ended = night.types(f"{unbooked} --out model --quiet")
-    assert ended.err.startswith("warning: no --dataset") and ended.out == ""
+    assert ended.err.startswith("warning: no --dataset")
+    assert ended.out == ""
     # The next command of the same process speaks again.
     assert "Wrote" in night.types("noisegate sample model -n 5 -o copy.csv").err
 
@@ -68,8 +72,10 @@ def test_quiet_verbs_still_warn_and_say_what_is_wrong(night):
 def test_a_log_tells_what_runs_did_and_no_count(night):
     night.types(f"{FIT} --out model --log run.log --set cells=8")
     told = stages(night)
-    assert told[0] == "A run begins." and told[-1] == "The run is done."
-    assert "epsilon=1.0" in told[1] and "'cells': 8" in told[1]
+    assert told[0] == "A run begins."
+    assert told[-1] == "The run is done."
+    assert "epsilon=1.0" in told[1]
+    assert "'cells': 8" in told[1]
     assert "dataset='clinic'" in told[1]
     assert "The release is complete; epsilon = 1 is spent." in told
     assert told[-2].startswith("Fitted; verdict: ")
@@ -88,7 +94,8 @@ def test_a_log_tells_what_runs_did_and_no_count(night):
     assert stages(night)[: len(told)] == told
     assert text.count("A run begins.") == text.count("The run is done.") == 5
     for count in (RECORDS, 487):
-        assert str(count) not in text and f"{count:,}" not in text
+        assert str(count) not in text
+        assert f"{count:,}" not in text
     assert stat.S_IMODE((night.folder / "run.log").stat().st_mode) == 0o600
 
 

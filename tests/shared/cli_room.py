@@ -204,7 +204,9 @@ class Desk(Place):
 
     def unspent(self):
         account = self.account()
-        assert (account.spent, account.reserved, account.committed) == (0, 0, 0)
+        assert account.spent == 0
+        assert account.reserved == 0
+        assert account.committed == 0
         assert CANARY.encode() not in self.ledger.read_bytes()
 
     def as_before(self):
@@ -360,11 +362,9 @@ def refused(desk, cli, *says, code=2, arguments=None):
     ended = cli(*(arguments or desk.fit()))
     assert ended.code == code, ended.err
     told = ended.err + ended.out
-    assert (
-        CANARY not in told
-        and "Traceback" not in told
-        and ended.err.count("error:") == 1
-    )
+    assert CANARY not in told
+    assert "Traceback" not in told
+    assert ended.err.count("error:") == 1
     message = ended.err.partition("error: ")[2]
     for words in says:
         assert words in message

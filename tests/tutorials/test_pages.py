@@ -169,7 +169,5 @@ def test_the_python_of_how_to_pages_makes_what_they_say(desk, cli):
         for path in HOWTO
         if path.stem == "ids"
     }
-    assert (
-        names["ids"]["synthetic"].columns[0] == "patient_id"
-        and names["ids"]["synthetic"]["patient_id"].is_unique
-    )
+    assert names["ids"]["synthetic"].columns[0] == "patient_id"
+    assert names["ids"]["synthetic"]["patient_id"].is_unique

@@ -9,7 +9,8 @@ def test_images_are_read_as_rows_of_numbers_and_codes():
     images = Images(PIXELS, np.array([1, 0], dtype=np.int32))
     assert images.numeric.dtype == np.float64
     np.testing.assert_array_equal(images.numeric, PIXELS.reshape(2, 6) / 255)
-    assert images.codes.tolist() == [[1], [0]] and Images(PIXELS).codes.shape == (2, 0)
+    assert images.codes.tolist() == [[1], [0]]
+    assert Images(PIXELS).codes.shape == (2, 0)
     assert Images(PIXELS[:0]).numeric.shape == (0, 6)
 
 
@@ -26,7 +27,8 @@ def test_every_intensity_survives_as_a_position_and_back():
 def test_records_of_one_kind_stay_of_that_kind():
     images = Images(PIXELS, np.array([1, 0], dtype=np.int32))
     both = Rows.concatenate([images, images.rows([1])])
-    assert isinstance(both, Images) and both.labels.tolist() == [1, 0, 0]
+    assert isinstance(both, Images)
+    assert both.labels.tolist() == [1, 0, 0]
     rows = Rows(images.numeric, images.codes)
     mixed = Rows.concatenate([images, rows])
     assert type(mixed) is Rows
@@ -44,6 +46,7 @@ def test_records_that_are_laid_row_by_row_keep_all_that_they_say():
     found = WeightedRows(numeric, codes, np.array([WHOLE, 3])).row_by_row()
     assert found.numeric.flags.c_contiguous
     np.testing.assert_array_equal(found.numeric, numeric)
-    assert (found.codes.tolist(), found.weights.tolist()) == ([[1], [0]], [WHOLE, 3])
+    assert found.codes.tolist() == [[1], [0]]
+    assert found.weights.tolist() == [WHOLE, 3]
     images = Images(PIXELS)
     assert images.row_by_row() is images

@@ -116,18 +116,20 @@ def test_what_is_usable_is_kept():
     made = Example(
         steps=3, widths=[1, 2], image=[8, 8, 1], share=2, scales={"x": 1}, rank=3
     )
-    assert (made.steps, made.widths, made.image, made.rank) == (3, (1, 2), (8, 8, 1), 3)
-    assert (type(made.share), type(made.scales["x"])) == (float, float)
+    assert made.steps == 3
+    assert made.widths == (1, 2)
+    assert made.image == (8, 8, 1)
+    assert made.rank == 3
+    assert type(made.share) is float
+    assert type(made.scales["x"]) is float
     assert Example.steps == 10  # a default can be read off the class
     made = Example(
         share=np.float32(0.5), scales={"x": np.int64(1)}, names=(name for name in "ab")
     )
-    assert (made.share, type(made.share), type(made.scales["x"]), made.names) == (
-        0.5,
-        float,
-        float,
-        ("a", "b"),
-    )
+    assert made.share == 0.5
+    assert type(made.share) is float
+    assert type(made.scales["x"]) is float
+    assert made.names == ("a", "b")
     with pytest.raises(FrozenInstanceError):
         made.steps = 4
     with pytest.raises(TypeError):
@@ -183,9 +185,8 @@ def test_settings_go_through_json():
         names=("a", "b"),
         fit_options={"steps": 4},
     )
-    assert Example.from_json(
-        json.loads(json.dumps(made.to_json()))
-    ) == made and made.to_json()["widths"] == [64, 64]
+    assert Example.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert made.to_json()["widths"] == [64, 64]
     # Under the name that it had first.
     assert list(made.to_json()) == [
         "rate" if one.name == "sampling_probability" else one.name

@@ -112,9 +112,11 @@ def test_products_of_levels_among_moments_are_counts_like_others():
 def test_cells_say_which_numbers_they_hold(model):
     domain = model.answers.domain
     cells = domain.by_name["kids"]
-    assert cells[-1] is None and domain.by_name["job"][-1] is None
+    assert cells[-1] is None
+    assert domain.by_name["job"][-1] is None
     ranges = [cell for cell in domain.by_name["age"] if isinstance(cell, NumberRange)]
-    assert ranges[0].low == 18 and ranges[-1].high == 99
+    assert ranges[0].low == 18
+    assert ranges[-1].high == 99
     assert all(after.low == before.high + 1 for before, after in pairwise(ranges))
 
 
@@ -171,16 +173,16 @@ def test_a_crosstab_has_an_interval_in_every_cell():
     assert answers[-1].name == "job = missing, ill = True"
     assert sum(answer.value for answer in answers) == pytest.approx(1.0)
     for answer in answers:
-        assert (
-            0 <= answer.low <= answer.high <= 1 and answer.noise > 0 < answer.sampling
-        )
+        assert 0 <= answer.low <= answer.high <= 1
+        assert answer.noise > 0 < answer.sampling
     cooks = ((frame["job"] == "cook") & ~frame["ill"]).mean()
     assert answers[0].low - 0.02 < cooks < answers[0].high + 0.02
 
 
 def test_a_crosstab_of_numbers_names_their_ranges(model):
     names = [answer.name for answer in model.infer("crosstab(age, sex)")]
-    assert names[0].startswith("age = 18 to ") and names[0].endswith(", sex = f")
+    assert names[0].startswith("age = 18 to ")
+    assert names[0].endswith(", sex = f")
 
 
 @pytest.mark.parametrize(
@@ -263,9 +265,8 @@ def test_a_question_without_an_answer_does_not_take_those_of_the_others():
 def test_what_was_released_is_a_data_frame_with_its_noise(model):
     frame = model.answers.best(["sex", "kids"]).to_pandas()
     assert frame.columns.tolist() == ["sex", "kids", "count", "noise_std"]
-    assert (
-        frame["sex"].unique().tolist() == ["f", "m"] and frame["kids"].iloc[-1] is None
-    )
+    assert frame["sex"].unique().tolist() == ["f", "m"]
+    assert frame["kids"].iloc[-1] is None
     best = model.answers.best(["sex", "kids"])
     assert (
         frame["count"].to_numpy().reshape(best.domain.shape).tolist()

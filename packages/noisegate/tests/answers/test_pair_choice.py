@@ -32,9 +32,8 @@ def test_the_score_of_an_independent_pair_is_like_a_standard_normal_one():
         for seed in range(300)
     ]
     # Six standard errors of the mean; the spread is that of a chi-square with 30 degrees of freedom.
-    assert abs(np.mean(scores)) < 6 / 300**0.5 and np.std(scores) == pytest.approx(
-        1, abs=0.25
-    )
+    assert abs(np.mean(scores)) < 6 / 300**0.5
+    assert np.std(scores) == pytest.approx(1, abs=0.25)
 
 
 def screened(columns, planted, strength=0.5, seed=0):
@@ -51,7 +50,8 @@ def test_planted_pairs_are_found_and_others_mostly_not():
         chosen = choose_pairs(screened(12, planted, seed=seed), max_pairs=1000)
         assert planted <= set(chosen)
         # Eleven of a forest, five of which may be planted, and of 61 others those that stand out by chance.
-        assert len(chosen) < 66 / 2 and list(chosen) == sorted(chosen)
+        assert len(chosen) < 66 / 2
+        assert list(chosen) == sorted(chosen)
 
 
 def test_every_column_is_tied_to_all_others_even_in_noise_alone():
@@ -67,7 +67,8 @@ def test_there_are_at_most_as_many_as_asked_for_and_the_strongest_are_among_them
     planted = {(0, 5), (1, 2), (3, 11)}
     tables = screened(12, planted)
     chosen = choose_pairs(tables, max_pairs=most)
-    assert min(most, 11) <= len(chosen) <= most and len(set(chosen)) == len(chosen)
+    assert min(most, 11) <= len(chosen) <= most
+    assert len(set(chosen)) == len(chosen)
     if most >= 3:
         assert planted <= set(chosen)
     else:

@@ -44,7 +44,8 @@ def test_shares_are_positive_and_sum_to_one(cells):
     for std in (1e-3, 1.0, 1e3, 1e7):
         for total in (1.0, 1e3, 1e7):
             found = posterior_shares(noisy(uniform, total, std, 1), std, uniform, total)
-            assert found.min() > 0 and found.sum() == pytest.approx(1)
+            assert found.min() > 0
+            assert found.sum() == pytest.approx(1)
 
 
 def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():

@@ -47,15 +47,15 @@ def test_the_worst_word_counts_and_all_reasons_and_cures_stay():
         verdict("rough", cures=("b", "c")),
     ]
     both = Verdict.together(parts)
-    assert both.word == "rough" and both.reasons == (
+    assert both.word == "rough"
+    assert both.reasons == (
         "reason of good",
         "reason of None",
         "reason of rough",
     )
-    assert (both.cures, both.figures) == (
-        ("a", "b", "c"),
-        {"x": 1},
-    ) and Verdict.together([]) is None
+    assert both.cures == ("a", "b", "c")
+    assert both.figures == {"x": 1}
+    assert Verdict.together([]) is None
     assert Verdict.together([verdict(None)]).word is None
 
 

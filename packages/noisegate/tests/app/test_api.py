@@ -69,7 +69,8 @@ def made(table, rows=200, **options):
 )
 def test_a_frame_gives_one_of_its_kind_with_the_types_of_the_schema(frame, types):
     found = made(frame)
-    assert type(found) is type(frame) and list(found.columns) == list(frame.columns)
+    assert type(found) is type(frame)
+    assert list(found.columns) == list(frame.columns)
     assert (found["age"].dtype, found["rate"].dtype) == types
 
 
@@ -121,7 +122,8 @@ def test_nothing_private_rides_along_in_a_polars_frame(kind):
     seen = pl.Series([SECRET, "patient 7"], dtype=pl.Categorical)
     found = made(frame)
     assert found["work"].dtype == pl.String
-    assert SECRET.encode() not in b"".join(_written(found)) and len(seen) == 2
+    assert SECRET.encode() not in b"".join(_written(found))
+    assert len(seen) == 2
 
 
 def _written(frame):
@@ -148,13 +150,10 @@ def test_nothing_private_rides_along_in_an_arrow_table():
         {"first record": SECRET}
     )
     found = made(table)
-    assert found.schema.metadata is None and all(
-        field.metadata is None for field in found.schema
-    )
-    assert (
-        set(found["work"].to_pylist()) <= {"a", "b"}
-        and found.schema.field("work").type == pa.string()
-    )
+    assert found.schema.metadata is None
+    assert all(field.metadata is None for field in found.schema)
+    assert set(found["work"].to_pylist()) <= {"a", "b"}
+    assert found.schema.field("work").type == pa.string()
 
 
 def test_the_synthesizer_holds_no_record():
@@ -192,7 +191,8 @@ def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothin
 
     engine = Counting()
     made(columns(), engine=engine)
-    assert (engine.opens, engine.sums) == (1, 2)
+    assert engine.opens == 1
+    assert engine.sums == 2
     with pytest.raises(
         OptionError,
         match=r"^engine: a resumed fit reads no records; leave it out with resume",
@@ -212,10 +212,8 @@ def test_units_are_protected_and_never_copied(kind):
         contributions=2,
         **TINY,
     )
-    assert (
-        synthesizer.certificate.unit == "all records of one who"
-        and synthesizer.certificate.contributions == 2
-    )
+    assert synthesizer.certificate.unit == "all records of one who"
+    assert synthesizer.certificate.contributions == 2
     sample = synthesizer.sample(10, seed=0)
     assert list(getattr(sample, "column_names", None) or sample.columns) == list(
         SCHEMA.names
@@ -286,14 +284,12 @@ def test_frames_of_the_kinds_that_were_given_come_out(tmp_path):
     )
     made = noisegate.load(tmp_path / "model").sample(40, seed=1)
     people, visits = made["people"], made["visits"]
-    assert isinstance(people, pd.DataFrame) and isinstance(visits, pa.Table)
-    assert (list(people), visits.column_names) == (
-        ["id", "ill", "sex"],
-        ["id", "day", "pain"],
-    )
-    assert isinstance(people["sex"].dtype, pd.CategoricalDtype) and people[
-        "id"
-    ].tolist() == list(range(1, 41))
+    assert isinstance(people, pd.DataFrame)
+    assert isinstance(visits, pa.Table)
+    assert list(people) == ["id", "ill", "sex"]
+    assert visits.column_names == ["id", "day", "pain"]
+    assert isinstance(people["sex"].dtype, pd.CategoricalDtype)
+    assert people["id"].tolist() == list(range(1, 41))
     assert set(visits["id"].to_pylist()) <= set(range(1, 41))
     assert (
         noisegate.evaluate(model, tables(50)).links["visits"].parent_child is not None

@@ -34,13 +34,10 @@ def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
         dataset="clinic",
         out=tmp_path / "model",
     )
-    assert (
-        isinstance(made.sample(3), pd.DataFrame)
-        and made.certificate.public["settings"] == SMALL.to_json()
-    )
-    assert made.certificate.ledger["dataset"] == "clinic" and ledger.show("clinic")[
-        0
-    ].spent == pytest.approx(2.0)
+    assert isinstance(made.sample(3), pd.DataFrame)
+    assert made.certificate.public["settings"] == SMALL.to_json()
+    assert made.certificate.ledger["dataset"] == "clinic"
+    assert ledger.show("clinic")[0].spent == pytest.approx(2.0)
     assert noisegate.verify(tmp_path / "model").certificate == made.certificate
     with pytest.raises(BudgetRefusedError):
         SMALL.fit(TABLE, **RUN, ledger=ledger, dataset="clinic")
@@ -124,20 +121,18 @@ def test_a_draft_is_reviewed_whole_with_its_reasons():
     with pytest.warns(UserWarning, match="<b>id: ignored: each of the 900 values"):
         schema = noisegate.draft_schema(pa.table({**names, **odd}))
     shown = str(schema.review())
-    assert (
-        all(f"\n  {name} " in shown for name in (*names, *odd)) and " ..." not in shown
-    )
+    assert all(f"\n  {name} " in shown for name in (*names, *odd))
+    assert " ..." not in shown
     rules = [*map(str, schema.constraints), "Were the columns independent"]
-    assert rules and all(
+    assert rules
+    assert all(
         one in shown
         for one in ("ignored: each of the 900 values", "taken for true", *rules)
     )
-    assert (
-        "<b>id" not in (page := schema.review()._repr_html_()) and "&lt;b&gt;id" in page
-    )
-    assert (
-        again := noisegate.Schema.loads(schema.dumps())
-    ) == schema and again.digest() == schema.digest()
+    assert "<b>id" not in (page := schema.review()._repr_html_())
+    assert "&lt;b&gt;id" in page
+    assert (again := noisegate.Schema.loads(schema.dumps())) == schema
+    assert again.digest() == schema.digest()
     assert "identifier" not in str(again.review())  # reasons are not stored
 
 

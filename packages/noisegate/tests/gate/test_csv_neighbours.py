@@ -31,11 +31,9 @@ def levels_of_two_lines(monkeypatch):
 def neighbours(tmp_path, monkeypatch):
     """Two files, the second without the first record. In the first, every piece that is read ends between CR and LF."""
     read_first = 3  # to see whether there is a byte order mark
-    assert (
-        len(LINE),
-        LINE.index(b"\r\n"),
-        (len(b"k,y\n" + EXTRA) + 32) % len(LINE),
-    ) == (64, 31, read_first)
+    assert len(LINE) == 64
+    assert LINE.index(b"\r\n") == 31
+    assert (len(b"k,y\n" + EXTRA) + 32) % len(LINE) == read_first
     monkeypatch.setattr(csv_file, "_PIECE_BYTES", PIECE)
     paths = tmp_path / "d.csv", tmp_path / "e.csv"
     for path, first in zip(paths, (EXTRA, b""), strict=True):

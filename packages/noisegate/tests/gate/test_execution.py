@@ -129,10 +129,11 @@ def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, ro
         found, way = stepped(LOSSES[kind], data, rows)
         alone = [stepped(LOSSES[kind], data.iloc[[row]], rows)[0] for row in (0, 1, 39)]
         together, _ = stepped(LOSSES[kind], data.iloc[[0, 1, 39]], rows)
-    assert way.exact and way.rows > 1 and np.array_equal(together, sum(alone))
-    assert np.abs(found - expected).max() < 1e-3 * np.abs(
-        expected
-    ).max() and good.rows == (rows or 64)
+    assert way.exact
+    assert way.rows > 1
+    assert np.array_equal(together, sum(alone))
+    assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
+    assert good.rows == (rows or 64)
 
 
 @pytest.mark.slow

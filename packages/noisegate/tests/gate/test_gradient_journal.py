@@ -109,10 +109,8 @@ def test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resume
         monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
-    assert (
-        kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM if resumed else Kind.VOID]
-        and journal.exists() is resumed
-    )
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM if resumed else Kind.VOID]
+    assert journal.exists() is resumed
     if resumed:
         assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
@@ -239,7 +237,8 @@ def test_a_run_with_questions_has_no_journal(journal):
 def test_steps_get_numbers_of_their_own(journal):
     first, second = Journal(journal, "run"), Journal(journal, "run")
     first.create("r")
-    assert second.resume()["reservation"] == "r" and [
+    assert second.resume()["reservation"] == "r"
+    assert [
         first.begin_step(),
         second.begin_step(),
         first.begin_step(),

@@ -39,9 +39,8 @@ def members(records, rate, times, parts=1):
 @pytest.mark.parametrize("rate", [1 / 64, 0.25, 0.75])
 def test_the_rate_is_that_which_is_accounted(rate):
     found = members(5000, rate, 40)
-    assert fits(found.sum(), found.size, rate) and not fits(
-        found.sum(), found.size, rate * 2 / 3
-    )
+    assert fits(found.sum(), found.size, rate)
+    assert not fits(found.sum(), found.size, rate * 2 / 3)
     assert not fits(found.sum(), found.size, rate * 5 / 4)
 
 
@@ -114,11 +113,9 @@ def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
         other.indices(300, 2, 1),
     ):
         assert one.tolist() != first
-    assert (
-        len(drawn.key) == 32
-        and drawn.key.hex() not in repr(drawn)
-        and repr(drawn.key) not in repr(drawn)
-    )
+    assert len(drawn.key) == 32
+    assert drawn.key.hex() not in repr(drawn)
+    assert repr(drawn.key) not in repr(drawn)
 
 
 def test_samples_of_nothing_and_of_everything():

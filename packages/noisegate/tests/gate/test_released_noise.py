@@ -103,18 +103,15 @@ def test_the_sampler_of_large_releases_gives_the_same_noise(
     }
     release, totals = ask(RECORDS, maps, epsilon=epsilon)
     (event,) = release.certificate.events
-    assert event.sampler is sampler and release.certificate.check() <= epsilon * (
-        1 + 1e-9
-    )
+    assert event.sampler is sampler
+    assert release.certificate.check() <= epsilon * (1 + 1e-9)
     noise = (
         release.values["large"].T - totals.sums["large"] / (UNITS * (1 - 2.0**-10))
     ).ravel()
     planned = multiplier(epsilon, 1e-5) / (1 - 2.0**-10)
-    assert (
-        fits(noise, planned)
-        and not fits(noise, planned * 2 / 3)
-        and not fits(noise, planned * 3 / 2)
-    )
+    assert fits(noise, planned)
+    assert not fits(noise, planned * 2 / 3)
+    assert not fits(noise, planned * 3 / 2)
     # Convolutions come in steps, which only ever add noise.
     assert planned * (1 - 1e-5) <= release.noise_std["large"] <= planned * (1 + 2e-3)
 
@@ -132,12 +129,9 @@ def test_the_counts_get_their_noise_in_every_column(ask, chosen):
     noise = np.array(rows)
     planned = multiplier(1.0, 1e-5)
     for column in noise.T:
-        assert (
-            fits(column, planned)
-            and not fits(column, planned * 0.5)
-            and not fits(column, planned * 2)
-        )
+        assert fits(column, planned)
+        assert not fits(column, planned * 0.5)
+        assert not fits(column, planned * 2)
     # The sum of both columns varies as two independent ones do: were they equal or opposite, this would fail.
-    assert fits(noise.sum(axis=1), planned * 2**0.5) and fits(
-        noise[:, 0] - noise[:, 1], planned * 2**0.5
-    )
+    assert fits(noise.sum(axis=1), planned * 2**0.5)
+    assert fits(noise[:, 0] - noise[:, 1], planned * 2**0.5)

@@ -188,7 +188,9 @@ def test_a_run_that_is_killed_goes_on_at_no_further_cost(
     journal.load()
     model = resumed(desk)
     queries = [event.name for event in model.certificate.events]
-    assert len(draws) == len(queries) and history(desk) == KINDS and spent(desk) <= 1.0
+    assert len(draws) == len(queries)
+    assert history(desk) == KINDS
+    assert spent(desk) <= 1.0
     for name, values in journal.answers.items():  # what was drawn is what is released
         assert np.array_equal(model.release.values[name], values)
     assert noisegate.Synthesizer.load(desk / "model").certificate.check() <= 1.0
@@ -201,18 +203,17 @@ def test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more(
 ):
     killed(monkeypatch, desk, place, when, call)
     before = len(draws)
-    assert history(desk) == ["reserve", "confirm"] and spent(desk) > 0.9
+    assert history(desk) == ["reserve", "confirm"]
+    assert spent(desk) > 0.9
     for _ in range(2):
         with pytest.raises(
             OptionError,
             match=r"noise may have been drawn for .* answer is lost.* Remove .*partial",
         ):
             resumed(desk)
-    assert (
-        len(draws) == before
-        and history(desk) == ["reserve", "confirm"]
-        and not (desk / "model").exists()
-    )
+    assert len(draws) == before
+    assert history(desk) == ["reserve", "confirm"]
+    assert not (desk / "model").exists()
 
 
 @pytest.mark.parametrize(
@@ -248,9 +249,8 @@ def test_it_may_be_killed_again_and_again(desk, draws, monkeypatch):
     ):
         with kill(monkeypatch, desk, place, "after", call):
             resumed(desk)
-    assert (
-        len(draws) == len(resumed(desk).certificate.events) and history(desk) == KINDS
-    )
+    assert len(draws) == len(resumed(desk).certificate.events)
+    assert history(desk) == KINDS
 
 
 def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
@@ -259,10 +259,8 @@ def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
     model, queries = resumed(desk), len(draws)
     with pytest.raises(OptionError, match=r"noise may have been drawn|does not fit"):
         noisegate.fit(out=desk / "copy", resume=True)
-    assert (
-        len(draws) == queries == len(model.certificate.events)
-        and not (desk / "copy").exists()
-    )
+    assert len(draws) == queries == len(model.certificate.events)
+    assert not (desk / "copy").exists()
 
 
 @pytest.mark.parametrize("rounds", [1, 2], ids=["first round", "all"])
@@ -286,7 +284,8 @@ def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(
     monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
     with pytest.raises((OptionError, ModelError)):
         fitted(desk)
-    assert len(draws) == 2 * rounds and history(desk) == KINDS[: 1 + rounds]
+    assert len(draws) == 2 * rounds
+    assert history(desk) == KINDS[: 1 + rounds]
 
 
 def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
@@ -297,7 +296,8 @@ def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
         OptionError, match="was given back: nothing was drawn, and nothing is spent"
     ):
         resumed(desk)
-    assert not draws and spent(desk) == 0
+    assert not draws
+    assert spent(desk) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks of folders")
@@ -312,9 +312,9 @@ def test_a_run_that_is_at_work_is_let_alone(desk, draws, monkeypatch):
 
     monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
     model = fitted(desk)
-    assert (
-        seen and len(draws) == len(model.certificate.events) and history(desk) == KINDS
-    )
+    assert seen
+    assert len(draws) == len(model.certificate.events)
+    assert history(desk) == KINDS
 
 
 # What must be the same.
@@ -340,7 +340,8 @@ def test_it_goes_on_as_it_began_or_not_at_all(desk, draws, monkeypatch):
     ):
         with pytest.raises(OptionError, match=words):
             resumed(desk, data, **options)
-    assert not draws and history(desk) == ["reserve"]
+    assert not draws
+    assert history(desk) == ["reserve"]
     monkeypatch.chdir(desk)
     resumed(desk, "private.csv")
     assert history(desk) == KINDS
@@ -391,7 +392,8 @@ def test_an_error_in_a_later_round_keeps_what_was_answered(desk, draws, monkeypa
             fitted(desk)
     assert "what is left costs nothing more" in stop.value.__notes__[-1]
     model = resumed(desk)
-    assert len(draws) == len(model.certificate.events) and history(desk) == KINDS
+    assert len(draws) == len(model.certificate.events)
+    assert history(desk) == KINDS
 
 
 def test_an_error_before_noise_in_a_run_that_goes_on_gives_the_cost_back(
@@ -401,11 +403,9 @@ def test_an_error_before_noise_in_a_run_that_goes_on_gives_the_cost_back(
     (desk / "private.csv").write_text("age,job\nx,a\n")
     with pytest.raises(noisegate.UserError):
         resumed(desk)
-    assert (
-        history(desk) == ["reserve", "void"]
-        and spent(desk) == 0
-        and not (desk / "model.partial").exists()
-    )
+    assert history(desk) == ["reserve", "void"]
+    assert spent(desk) == 0
+    assert not (desk / "model.partial").exists()
 
 
 # What lies on the disk.
@@ -474,17 +474,16 @@ def test_the_owner_before_begins_nothing_more(tmp_path):
     second.begin_query("a")
     third = AnswerJournal(tmp_path / "journal")
     third.become_owner("run")
-    assert third.lost_queries == ["a"] and not first.is_own
+    assert third.lost_queries == ["a"]
+    assert not first.is_own
 
 
 def test_a_state_folder_that_lay_there_open_to_others_is_closed(desk, monkeypatch):
     runs = desk / "state" / "noisegate" / "runs"
     runs.mkdir(parents=True)
     runs.chmod(0o777)
-    assert (
-        RunFolder(None).path.parent == runs
-        and stat.S_IMODE(runs.stat().st_mode) == 0o700
-    )
+    assert RunFolder(None).path.parent == runs
+    assert stat.S_IMODE(runs.stat().st_mode) == 0o700
     monkeypatch.setattr(os, "geteuid", lambda: 12345, raising=False)
     assert RunFolder(None).path.parent != runs
 
@@ -538,9 +537,9 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
         )
     assert history(desk) == ["reserve"]
     model = resumed(desk)
-    assert (
-        len(draws) == 2 and history(desk) == KINDS and model.certificate.epsilon == 1.0
-    )
+    assert len(draws) == 2
+    assert history(desk) == KINDS
+    assert model.certificate.epsilon == 1.0
 
 
 def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
@@ -650,11 +649,9 @@ def test_a_disk_that_is_full_wastes_nothing(
     assert code == (0 if ends == "whole" else 2)
     if ends == "unspent":
         assert "No space left" in message or "is full" in message
-        assert (
-            not draws
-            and spent(desk) == 0
-            and history(desk) in ([], ["reserve", "void"])
-        )
+        assert not draws
+        assert spent(desk) == 0
+        assert history(desk) in ([], ["reserve", "void"])
         assert not (desk / "model.partial").exists()
         code, _, message = program(
             "fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db"
@@ -662,10 +659,11 @@ def test_a_disk_that_is_full_wastes_nothing(
     elif ends == "goes on":
         code, _, message = program("fit", "--resume", "--out", desk / "model")
     assert code == 0, message
-    assert len(draws) == 4 and history(desk)[-3:] == KINDS and spent(desk) <= 1
-    assert (desk / "model" / "certificate.json").exists() and not (
-        desk / "model.partial"
-    ).exists()
+    assert len(draws) == 4
+    assert history(desk)[-3:] == KINDS
+    assert spent(desk) <= 1
+    assert (desk / "model" / "certificate.json").exists()
+    assert not (desk / "model.partial").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no users of files")

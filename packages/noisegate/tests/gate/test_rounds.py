@@ -72,16 +72,16 @@ def opened(data=None, queries=QUERIES, **options):
 def test_a_later_map_may_follow_from_what_was_released():
     with opened() as session:
         bins = FIRST.counts(session.ask({"bins": FIRST})["bins"])[0]
-        assert bins == pytest.approx(
-            [25, 25, 10, 0, 0], abs=1.0
-        ) and session.open_queries == ("pairs",)
+        assert bins == pytest.approx([25, 25, 10, 0, 0], abs=1.0)
+        assert session.open_queries == ("pairs",)
         later = tables((0.25,) if bins[0] > 20 else (0.75,), (0, 1), ())
         answer = session.ask({"pairs": later})["pairs"]
     pairs, records = later.counts(answer)
     assert pairs == pytest.approx(np.array([[16, 9], [24, 11], [0, 0]]), abs=1.0)
     assert records == pytest.approx(60, abs=1.0)
     release = session.release()
-    assert release.values["pairs"] is answer and list(release.values) == [
+    assert release.values["pairs"] is answer
+    assert list(release.values) == [
         "bins",
         "pairs",
     ]
@@ -93,10 +93,8 @@ def test_the_certificate_states_the_planned_events_and_which_were_adaptive():
         session.ask({"pairs": LATER})
     certificate = session.release().certificate
     assert [event.coordinates for event in certificate.events] == [5, 40]
-    assert (
-        certificate.public["adaptive"] == ["pairs"]
-        and certificate.public["why"] == "a test"
-    )
+    assert certificate.public["adaptive"] == ["pairs"]
+    assert certificate.public["why"] == "a test"
     assert certificate.check() <= 500.0
 
 
@@ -164,9 +162,8 @@ def test_of_many_threads_one_gets_each_answer():
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(session.ask, {"bins": FIRST}) for _ in range(8)]
     errors = [answer.exception() for answer in answers]
-    assert sum(error is None for error in errors) == 1 and {
-        type(error) for error in errors if error
-    } == {OptionError}
+    assert sum(error is None for error in errors) == 1
+    assert {type(error) for error in errors if error} == {OptionError}
 
 
 def test_an_adaptive_map_may_be_smaller_than_planned_but_not_larger():
@@ -255,10 +252,8 @@ def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(
         session.ask({"bins": FIRST})
         monkeypatch.setattr(TableSource, "batch_readers", broken)
         session.ask({"pairs": LATER})
-    assert (
-        kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
-        and 499 < ledger.show("clinic")[0].spent <= 500
-    )
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
+    assert 499 < ledger.show("clinic")[0].spent <= 500
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"pairs": LATER})
 
@@ -390,16 +385,12 @@ def test_removing_any_unit_moves_the_sums_by_at_most_the_stated_sensitivity(
 @pytest.mark.parametrize("column", ["patient", " patient "])
 def test_plan_and_certificate_state_the_unit(column, showing_engine):
     gate, session = units_opened(visits(), showing_engine(), unit_column=column)
-    assert (gate.budget.unit, gate.budget.contributions) == (
-        "all records of one patient",
-        3,
-    )
+    assert gate.budget.unit == "all records of one patient"
+    assert gate.budget.contributions == 3
     session.ask({"tables": TABLES, "counts": Counts()})
     certificate = session.release().certificate
-    assert (certificate.unit, certificate.contributions) == (
-        "all records of one patient",
-        3,
-    )
+    assert certificate.unit == "all records of one patient"
+    assert certificate.contributions == 3
     assert certificate.check() <= 1.0
 
 
@@ -431,7 +422,8 @@ def test_releases_of_units_with_different_limits_add_up(tmp_path, showing_engine
         session.ask({"tables": TABLES, "counts": Counts()})
         session.release()
     (account,) = ledger.show("visits")
-    assert account.committed == 2 and 1.0 < account.spent < 2.0
+    assert account.committed == 2
+    assert 1.0 < account.spent < 2.0
 
 
 @pytest.mark.parametrize(

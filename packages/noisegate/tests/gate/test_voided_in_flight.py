@@ -57,7 +57,8 @@ def test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_noise(
         match=r"void already, by row 3 .*looks stale.*before it drew any noise\. Nothing was",
     ):
         run(kind, ledger, meddle, monkeypatch)
-    assert not drawn and kinds(ledger) == [Kind.RESERVE, Kind.VOID]
+    assert not drawn
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
     assert ledger.show("clinic")[0].spent == 0
 
 

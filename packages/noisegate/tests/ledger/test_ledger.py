@@ -79,10 +79,8 @@ def test_one_run_at_exactly_the_cap_fits_and_nothing_after_it(
     ledger.register("patients", epsilon=epsilon, delta=delta)
     reserve(ledger, [event(epsilon, delta)])
     (account,) = ledger.show()
-    assert (
-        epsilon * (1 - 1e-6) < account.spent <= epsilon
-        and account.remaining < 1e-3 * epsilon
-    )
+    assert epsilon * (1 - 1e-6) < account.spent <= epsilon
+    assert account.remaining < 1e-3 * epsilon
     with pytest.raises(BudgetRefusedError):
         reserve(ledger, [event(epsilon, delta, share=1e-4)])
 
@@ -111,20 +109,16 @@ def test_a_refusal_states_the_figures_and_the_cure_and_spends_nothing(ledger, ev
         math.hypot(accounting.mu_for(1, 1e-6), accounting.mu_for(3, 1e-6)), 1e-6
     )
     message = str(refused.value)
-    assert "'patients'" in message and ledger.location in message
-    assert (
-        "cap is ε = 3 at δ = 0.000001" in message.replace("1e-06", "0.000001")
-        and "spent so far: ε = 1;" in message
-    )
-    assert (
-        "this run alone: ε = 3;" in message
-        and f"together: ε = {math.ceil(together * 1e4) / 1e4}" in message
-    )
-    assert (
-        "remains for one more run is ε = 2.7708: ask for at most that" in message
-        and refused.value.exit_code == 3
-    )
-    assert ledger.show() == before and ledger.check() == 2
+    assert "'patients'" in message
+    assert ledger.location in message
+    assert "cap is ε = 3 at δ = 0.000001" in message.replace("1e-06", "0.000001")
+    assert "spent so far: ε = 1;" in message
+    assert "this run alone: ε = 3;" in message
+    assert f"together: ε = {math.ceil(together * 1e4) / 1e4}" in message
+    assert "remains for one more run is ε = 2.7708: ask for at most that" in message
+    assert refused.value.exit_code == 3
+    assert ledger.show() == before
+    assert ledger.check() == 2
 
 
 def test_what_is_said_to_remain_can_be_spent(ledger, event):
@@ -158,10 +152,8 @@ def test_sampled_runs_are_composed_and_leave_no_single_remaining_figure(ledger, 
     steps = sampled(rate=0.01, steps=100, coordinates=10, **noise)
     reserve(ledger, [steps, event(0.1)])
     (account,) = ledger.show()
-    assert (
-        account.spent == accounting.epsilon([steps, event(0.1)], 1e-5)
-        and account.remaining is None
-    )
+    assert account.spent == accounting.epsilon([steps, event(0.1)], 1e-5)
+    assert account.remaining is None
     with pytest.raises(BudgetRefusedError, match="Ask for less"):
         reserve(ledger, [event(1)])
     assert ledger.check() == 2
@@ -175,7 +167,8 @@ def test_adjacency_and_unit_must_be_those_of_the_registration(ledger, event):
         reserve(ledger, [event()], adjacency=Adjacency.REPLACE_ONE, unit="patient")
     with pytest.raises(OptionError, match="unit='record' differs from 'patient'"):
         reserve(ledger, [event()])
-    assert ledger.check() == 1 and reserve(ledger, [event()], unit="patient")
+    assert ledger.check() == 1
+    assert reserve(ledger, [event()], unit="patient")
 
 
 def test_a_committed_run_stays_spent_and_is_final(ledger, event):
@@ -184,12 +177,10 @@ def test_a_committed_run_stays_spent_and_is_final(ledger, event):
     before = ledger.show()[0].spent
     ledger.commit(reservation, certificate=DIGEST)
     (account,) = ledger.show()
-    assert (account.reserved, account.committed, account.voided, account.spent) == (
-        0,
-        1,
-        0,
-        before,
-    )
+    assert account.reserved == 0
+    assert account.committed == 1
+    assert account.voided == 0
+    assert account.spent == before
     with pytest.raises(OptionError, match=f"{reservation}' is committed already"):
         ledger.void(reservation, reason="changed my mind")
     with pytest.raises(OptionError, match=f"{reservation}' is committed already"):
@@ -204,12 +195,10 @@ def test_a_confirmed_run_can_only_be_committed(ledger, event):
     for _ in range(2):  # as an interrupted run does that goes on
         ledger.confirm(reservation)
     (account,) = ledger.show()
-    assert (account.reserved, account.committed, account.voided, account.spent) == (
-        1,
-        0,
-        0,
-        before,
-    )
+    assert account.reserved == 1
+    assert account.committed == 0
+    assert account.voided == 0
+    assert account.spent == before
     with pytest.raises(
         OptionError,
         match=r"cannot be given back: its run confirmed it just before .*\(row 3\)",
@@ -254,12 +243,10 @@ def test_a_void_run_costs_nothing_and_is_final(ledger, event):
     reservation = reserve(ledger, [event()])
     ledger.void(reservation, reason="the file could not be opened")
     (account,) = ledger.show()
-    assert (account.reserved, account.committed, account.voided, account.spent) == (
-        0,
-        0,
-        1,
-        0,
-    )
+    assert account.reserved == 0
+    assert account.committed == 0
+    assert account.voided == 1
+    assert account.spent == 0
     for close in (
         lambda: ledger.void(reservation, reason="x"),
         lambda: ledger.commit(reservation, certificate=DIGEST),
@@ -289,13 +276,11 @@ def test_history_tells_everything_in_order(ledger, event):
     ]
     assert [entry.reservation for entry in told] == [None, first, second, second, first]
     assert told[0].cap == Cap(**CAP, adjacency=Adjacency.ADD_REMOVE, unit="record")
-    assert (told[1].events, told[1].purpose) == (events, "dp-merf, version 1") and told[
-        3
-    ].reason == "out of memory"
+    assert told[1].events == events
+    assert told[1].purpose == "dp-merf, version 1"
+    assert told[3].reason == "out of memory"
     assert told[4].certificate == DIGEST
     times = [datetime.fromisoformat(entry.time) for entry in told]
-    assert (
-        times == sorted(times)
-        and abs((datetime.now(UTC) - times[0]).total_seconds()) < 600
-    )
+    assert times == sorted(times)
+    assert abs((datetime.now(UTC) - times[0]).total_seconds()) < 600
     assert len({entry.hash for entry in told}) == 5

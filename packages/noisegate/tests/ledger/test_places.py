@@ -104,7 +104,8 @@ def test_postgresql_holds_the_same_ledger(database, event):
     ledger.commit(second, certificate=DIGEST)
     assert [entry.reason for entry in ledger.history("patients")][
         3
-    ] == "ü, \\ and ' survive" and ledger.check() == 5
+    ] == "ü, \\ and ' survive"
+    assert ledger.check() == 5
 
 
 def test_a_missing_file_is_made_by_register_only(ledger, tmp_path, event):

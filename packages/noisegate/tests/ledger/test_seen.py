@@ -136,9 +136,8 @@ def test_lines_that_say_nothing_are_left_alone_and_others_are_added(
     registered.check()
     [seen] = state.iterdir()
     seen.write_bytes(text.encode("latin-1"))
-    assert registered.check() == 1 and seen.read_bytes().decode("latin-1").split("\n")[
-        -2
-    ].startswith("1 ")
+    assert registered.check() == 1
+    assert seen.read_bytes().decode("latin-1").split("\n")[-2].startswith("1 ")
     _run(registered, event)
     assert registered.check() == 3
 
@@ -160,4 +159,5 @@ def test_a_reader_that_others_overtook_reads_once_more(registered, monkeypatch):
             raise RewoundError("row 2 is not in it")
 
     monkeypatch.setattr(module, "check_seen", overtaken)
-    assert registered.check() == 1 and len(calls) == 2
+    assert registered.check() == 1
+    assert len(calls) == 2

@@ -78,7 +78,8 @@ def test_pairs_that_are_not_measured_are_lost_and_single_columns_are_not():
     found = answers(
         noisegate.plan(SCHEMA, epsilon=1.0, records=10**7, pairs="none").verdict
     )
-    assert (found["single columns"], found["pairs of columns"]) == ("kept", "lost")
+    assert found["single columns"] == "kept"
+    assert found["pairs of columns"] == "lost"
 
 
 @pytest.mark.parametrize("together", [True, False])

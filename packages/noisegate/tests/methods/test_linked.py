@@ -170,13 +170,10 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
 def test_a_model_is_saved_whole_and_draws_the_same_again(model, tmp_path):
     folder = model.save(tmp_path / "model")
     again = load(folder)
-    assert isinstance(again, LinkedModel) and again.certificate.unit.startswith(
-        "one record of the table patients"
-    )
-    assert (
-        again.sample(50, seed=3) == model.sample(50, seed=3)
-        and verify(folder).recomputed_epsilon <= 1000.0
-    )
+    assert isinstance(again, LinkedModel)
+    assert again.certificate.unit.startswith("one record of the table patients")
+    assert again.sample(50, seed=3) == model.sample(50, seed=3)
+    assert verify(folder).recomputed_epsilon <= 1000.0
     assert model.sample(0)["visits"].num_rows == 0
     with pytest.raises(ModelError, match="linked tables"):
         _ = again.release.schema
@@ -199,10 +196,8 @@ def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
     for ill, tables in made.items():
         people = tables["patients"]
         assert set(people["chronic"].to_pylist()) == {ill}
-        assert (
-            pc.min(people["entered"]).as_py() >= 20
-            and pc.max(people["entered"]).as_py() <= 60
-        )
+        assert pc.min(people["entered"]).as_py() >= 20
+        assert pc.max(people["entered"]).as_py() <= 60
     assert len(made[True]["visits"]) > 2 * len(made[False]["visits"])
     with pytest.raises(OptionError, match="where: "):
         model.sample(5, where={"pain": 3})
@@ -217,7 +212,8 @@ def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))
     parents = strict.sample_roots(200, public_random(0))
     families, left_out = strict.sample_children(parents, public_random(0))
-    assert families.child_counts.sum() == len(families.children) > 0 and left_out > 0
+    assert families.child_counts.sum() == len(families.children) > 0
+    assert left_out > 0
     pain, entered = (
         families.children.numeric[:, 1] * 40,
         np.repeat(parents.numeric[:, 0], families.child_counts) * 100,
@@ -229,9 +225,8 @@ def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_
     ):
         loose.sample(50, seed=0)
     judged = loose.with_verdict_of_rules().summary.verdict
-    assert (
-        judged.word != "good" and "visits.pain > patients.entered" in judged.reasons[-1]
-    )
+    assert judged.word != "good"
+    assert "visits.pain > patients.entered" in judged.reasons[-1]
 
 
 def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_fit(
@@ -252,7 +247,8 @@ def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_f
     ):
         strict.sample_roots(500, public_random(0))
     parents, tally = strict.sample_roots_within(50, public_random(0))
-    assert tally.drawn == 1000 and len(parents) < 50
+    assert tally.drawn == 1000
+    assert len(parents) < 50
     assert len(strict.sample_one_child_each(50, public_random(0))) <= len(parents)
     assert strict.verdict_of_roots(public_random(0)).word in ("rough", "noise")
 
@@ -266,10 +262,10 @@ def test_what_is_asked_does_not_grow_with_the_largest_number_of_children():
         for most in (6, 60)
     )
     for one, other in zip(few.releases, many.releases, strict=True):
-        assert (one.sensitivity, one.noise_std) == (other.sensitivity, other.noise_std)
-    assert few.budget.contributions is None and math.isclose(
-        few.epsilon, 1.0, rel_tol=1e-6
-    )
+        assert one.sensitivity == other.sensitivity
+        assert one.noise_std == other.noise_std
+    assert few.budget.contributions is None
+    assert math.isclose(few.epsilon, 1.0, rel_tol=1e-6)
 
 
 def test_auto_takes_it_for_linked_tables_and_other_methods_refuse_these():
@@ -288,7 +284,8 @@ def test_a_run_of_few_patients_at_a_small_epsilon_ends_and_samples():
         .fit(Gate(small, schema=SCHEMA, epsilon=0.5))
         .sample(30, seed=0)
     )
-    assert tables["patients"].num_rows == 30 and set(tables) == set(SCHEMA.names)
+    assert tables["patients"].num_rows == 30
+    assert set(tables) == set(SCHEMA.names)
 
 
 def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
@@ -327,7 +324,9 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
         return (gaps == 0).mean(), (day == 150).mean(), np.bincount(whose)[1:].mean()
 
     still, last, number = drawn()
-    assert still < 0.003 and last < 0.01 and number == pytest.approx(8, abs=0.1)
+    assert still < 0.003
+    assert last < 0.01
+    assert number == pytest.approx(8, abs=0.1)
     monkeypatch.setattr("noisegate.models.linked.link_model.FAMILY_RETRIES", 0)
     assert drawn()[1] > 0.02
 
@@ -394,7 +393,8 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
         set(zip(*(made[name][each].to_pylist() for each in two), strict=True))
         for name in ("loans", "payments")
     ]
-    assert keys[1] <= keys[0] and len(keys[0]) == made["loans"].num_rows > 0
+    assert keys[1] <= keys[0]
+    assert len(keys[0]) == made["loans"].num_rows > 0
     assert {user for user, _ in keys[0]} <= set(made["accounts"]["user"].to_pylist())
 
 

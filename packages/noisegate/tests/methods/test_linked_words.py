@@ -29,7 +29,8 @@ def forecast(*links, records=1000):
 def test_each_word_is_said_from_the_number_of_records_on_that_it_takes():
     unknown = Linked().verdict(SCHEMA, BUDGET)
     needed = unknown.figures["records_for"]
-    assert list(needed) == ["good", "usable", "rough"] and unknown.word is None
+    assert list(needed) == ["good", "usable", "rough"]
+    assert unknown.word is None
     for word, count in needed.items():
         assert Linked().verdict(SCHEMA, BUDGET, count).word == word
         # Numbers are rounded up to two digits.

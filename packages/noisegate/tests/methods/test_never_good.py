@@ -50,10 +50,8 @@ def test_amounts_that_are_all_alike_stay_so():
     synthetic = made(
         np.full(RECORDS, 0.01), Continuous(name="amount", lower=0, upper=1e6)
     ).sample(1000, seed=0)
-    assert (
-        np.min(synthetic["amount"]) > 0.005
-        and np.quantile(synthetic["amount"], 0.99) < 0.02
-    )
+    assert np.min(synthetic["amount"]) > 0.005
+    assert np.quantile(synthetic["amount"], 0.99) < 0.02
 
 
 def test_what_lies_in_one_cell_far_from_zero_is_said_and_not_good():
@@ -90,7 +88,8 @@ def test_pairs_that_drown_are_named_before_spending_and_after():
     assert planned.word in (
         "rough",
         "noise",
-    ) and "of 595 pairs of columns none would be measured" in str(planned)
+    )
+    assert "of 595 pairs of columns none would be measured" in str(planned)
     verdict = noisegate.synthesize(table, schema=schema, epsilon=1.0).verdict
     assert verdict.word in ("rough", "noise")
     assert any(
@@ -186,9 +185,10 @@ def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
         verdict = noisegate.synthesize(
             table, schema=schema, epsilon=50.0, method=Pairwise(**settings)
         ).verdict
-        assert verdict.word == word and (
-            "of 21 pairs of columns were not measured" in str(verdict)
-        ) == bool(settings)
+        assert verdict.word == word
+        assert ("of 21 pairs of columns were not measured" in str(verdict)) == bool(
+            settings
+        )
 
 
 def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
@@ -202,7 +202,8 @@ def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
         schema=Schema([*columns, Boolean(name="ill")], label="ill"),
         epsilon=0.1,
     )
-    assert made.verdict.word == "noise" and made.sample(10, seed=0).num_columns == 81
+    assert made.verdict.word == "noise"
+    assert made.sample(10, seed=0).num_columns == 81
 
 
 def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_between_them_are_kept():
@@ -228,7 +229,8 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
         pa.table({**dates, "days": days}), schema=one, epsilon=3.0, seed=0
     )
     said = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
-    assert near.verdict.word == "usable" and said in near.verdict.reasons
+    assert near.verdict.word == "usable"
+    assert said in near.verdict.reasons
     assert apart.verdict.word in ("usable", "good")
     assert "too_close" not in apart.verdict.figures
     made = near.sample(RECORDS, seed=0)
@@ -255,9 +257,8 @@ def test_numbers_whose_groups_lie_far_apart_are_said_to_be_close_to_them():
         "ill": random.random(RECORDS) < np.where(north, 0.1, 0.2),
     }
     made = synthesize(pa.table(table), schema=Schema(columns), epsilon=10.0, seed=0)
-    assert made.verdict.word == "usable" and made.verdict.figures["too_close"] == [
-        "'east' and 'north'"
-    ]
+    assert made.verdict.word == "usable"
+    assert made.verdict.figures["too_close"] == ["'east' and 'north'"]
     drawn = made.sample(RECORDS, seed=0)
     assert drawn["east"].to_numpy()[drawn["north"].to_numpy()].std() > 3 * 0.07, (
         "what is said is so"
@@ -393,7 +394,8 @@ def check(seed):
     assert not [str(one.message) for one in said if one not in far]
     assert bool(far) == (2 < model.summary.discrepancy < np.inf)
     drawn = model.sample(200, seed=0)
-    assert drawn.num_rows == 200 and drawn.schema.names == list(schema.names)
+    assert drawn.num_rows == 200
+    assert drawn.schema.names == list(schema.names)
     encode({name: drawn[name].combine_chunks() for name in schema.names}, schema)
 
 

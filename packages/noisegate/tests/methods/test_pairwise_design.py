@@ -121,11 +121,11 @@ def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
         assert list(maps) == [release.query.name for release in plan.releases]
         for release in plan.releases:
             question, features = release.query, maps[release.query.name]
-            assert features.dim <= question.dim and (
-                question.adaptive or features.dim == question.dim
-            )
+            assert features.dim <= question.dim
+            assert question.adaptive or features.dim == question.dim
             assert features.norm <= question.norm * (1 + 1e-12)
-            assert (question.columns, question.nonnegative) == (1, True)
+            assert question.columns == 1
+            assert question.nonnegative is True
             assert len(set(features.tables)) == len(features.tables)
             # Single columns may stand beside pairs, on as many cells; of pairs and larger tables there are no more.
             wide = [

@@ -67,9 +67,8 @@ def test_a_correlation_is_that_of_the_numbers_and_not_of_their_cells(
         np.corrcoef(drawn(gaussian(correlation, how), **random).T)[0, 1]
         for how in (False, True)
     )
-    assert abs(alone) < abs(correlation) - 0.05 and joined == pytest.approx(
-        correlation, abs=0.03
-    )
+    assert abs(alone) < abs(correlation) - 0.05
+    assert joined == pytest.approx(correlation, abs=0.03)
 
 
 def test_what_lies_in_each_cell_stays_as_it_is():
@@ -107,20 +106,19 @@ def test_a_model_keeps_how_it_draws_and_older_ones_draw_as_they_did():
     older = Mixture.from_saved(
         schema, model.tensors(), {name: told[name] for name in ("components", "cells")}
     )
-    assert np.array_equal(drawn(again), drawn(model)) and np.array_equal(
-        drawn(older), drawn(gaussian(0.8, False))
-    )
+    assert np.array_equal(drawn(again), drawn(model))
+    assert np.array_equal(drawn(older), drawn(gaussian(0.8, False)))
 
 
 def test_scores_and_shares_are_those_of_the_normal_distribution():
     at = np.linspace(-5, 5, 101)
-    assert normal_cdf(at) == pytest.approx(
-        stats.norm.cdf(at), abs=1e-6
-    ) and normal_quantile(normal_cdf(at)) == pytest.approx(at, abs=1e-3)
+    assert normal_cdf(at) == pytest.approx(stats.norm.cdf(at), abs=1e-6)
+    assert normal_quantile(normal_cdf(at)) == pytest.approx(at, abs=1e-3)
 
 
 def test_correlations_that_contradict_each_other_are_made_to_fit():
     """Three columns, each pair of which could go together so, but not all at once."""
     tables = [np.eye(2)[[0, 1, 1, 0]], np.eye(2)[[0, 1, 0, 1]], np.eye(2)[[0, 1, 0, 1]]]
     found = Copula.of_mixture(np.full(4, 0.25), tables)
-    assert found is not None and (np.linalg.eigvalsh(found.precision) > 0).all()
+    assert found is not None
+    assert (np.linalg.eigvalsh(found.precision) > 0).all()

@@ -485,11 +485,9 @@ def test_what_else_lies_in_the_folder_is_named_as_not_covered(saved, tmp_path):
     (folder / "private.csv").write_text("x")
     assert verify_model(folder).others == ("private.csv",)
     run = CliRunner().invoke(app, ["verify", str(folder)])
-    assert (
-        run.exit_code == 0
-        and "Not covered" in run.output
-        and "private.csv" in run.output
-    )
+    assert run.exit_code == 0
+    assert "Not covered" in run.output
+    assert "private.csv" in run.output
     shown = CliRunner().invoke(app, ["verify", str(folder), "--json"])
     assert json.loads(shown.stdout)["not_covered"] == ["private.csv"]
 

@@ -159,7 +159,8 @@ def test_no_records_are_drawn_where_none_are_asked_for():
     model = mixture()
     for one in (model, model.given(SCHEMA.region({"job": "b", "age": (1, 4)}))):
         records = drawn(one, 0)
-        assert records.numeric.shape == (0, 2) and records.codes.shape == (0, 2)
+        assert records.numeric.shape == (0, 2)
+        assert records.codes.shape == (0, 2)
 
 
 @pytest.mark.parametrize("columns", [[0], [2, 0], [3, 1, 0], [2, 3, 0, 1]])

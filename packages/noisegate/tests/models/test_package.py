@@ -92,10 +92,8 @@ def test_frictionless_finds_every_record_within_its_description(model, tmp_path)
     assert [float(row["dose"]) for row in found] == [row["dose"] for row in expected]
     assert any(row["ill"] is None for row in found)
     package = described(folder, "datapackage.json")
-    assert (
-        package["licenses"] == [{"name": "CC-BY-4.0"}]
-        and package["sources"][0]["path"] == "certificate.json"
-    )
+    assert package["licenses"] == [{"name": "CC-BY-4.0"}]
+    assert package["sources"][0]["path"] == "certificate.json"
     assert "dose <= price" in package["description"]
 
 
@@ -153,10 +151,8 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
         seed=1,
     )
     content = described(folder, "croissant.json")
-    assert (
-        content["isLiveDataset"] is False
-        and content["license"] == "https://example.org/licence"
-    )
+    assert content["isLiveDataset"] is False
+    assert content["license"] == "https://example.org/licence"
     for one in content["distribution"]:
         assert (
             one["sha256"]
@@ -165,24 +161,18 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
     found = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
     issues, known = found.metadata.ctx.issues, found.metadata
     assert not issues.errors and not issues.warnings, issues.report()
-    assert (
-        "bounded by (50, 1e-05)" in known.personal_sensitive_information[0]
-        and "synthetic" in known.data_collection
-    )
-    assert (
-        known.data_biases
-        and known.data_limitations
-        and known.data_use_cases
-        and known.data_preprocessing_protocol
-    )
+    assert "bounded by (50, 1e-05)" in known.personal_sensitive_information[0]
+    assert "synthetic" in known.data_collection
+    assert known.data_biases
+    assert known.data_limitations
+    assert known.data_use_cases
+    assert known.data_preprocessing_protocol
     expected = model.sample(50, seed=1).to_pylist()
     records = list(found.records("records"))
     assert len(records) == 50
     for row, record in zip(expected, records, strict=True):
-        assert (
-            record["records/dose"] == row["dose"]
-            and record["records/pain"] == row["pain"]
-        )
+        assert record["records/dose"] == row["dose"]
+        assert record["records/pain"] == row["pain"]
         assert len(record) == len(COLUMNS)
 
 

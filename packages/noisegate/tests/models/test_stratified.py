@@ -55,16 +55,15 @@ def offsets(uniform):
 
 def test_every_nth_part_of_the_unit_interval_holds_one_of_the_n_numbers_of_a_group():
     for found in offsets(spread_out(GROUPS)):
-        assert found.min() >= -1e-9 and found.max() <= 1 + 1e-9
+        assert found.min() >= -1e-9
+        assert found.max() <= 1 + 1e-9
         assert np.ptp(found) > 0.8  # of at least 27 independent ones
 
 
 def test_systematic_numbers_of_a_group_share_one_offset_and_those_of_two_groups_do_not():
     found = offsets(spread_out(GROUPS, systematic=True))
-    assert (
-        max(map(np.ptp, found)) < 1e-9
-        and len({round(float(offset[0]), 6) for offset in found}) == 4
-    )
+    assert max(map(np.ptp, found)) < 1e-9
+    assert len({round(float(offset[0]), 6) for offset in found}) == 4
 
 
 @pytest.mark.parametrize("systematic", [False, True])

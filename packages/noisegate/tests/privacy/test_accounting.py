@@ -213,7 +213,8 @@ def test_the_slack_of_the_discrete_gaussian_is_real_and_negligible():
     extra_epsilon, extra_delta = accounting.sampler_slack(
         [gaussian_event(1.0, coordinates=10**9)], 1.0
     )
-    assert 0 < extra_epsilon < 1e-20 and extra_delta == 0.0
+    assert 0 < extra_epsilon < 1e-20
+    assert extra_delta == 0.0
 
 
 def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
@@ -224,11 +225,10 @@ def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
     slack = 10**5 * 2.0**-42 * (1 + math.exp(found))
     assert accounting.sampler_slack([rounded], found) == (0.0, pytest.approx(slack))
     left = delta - slack
-    assert left > 0 and found >= dp_accounting.get_epsilon_gaussian(1.0, left)
-    assert (
-        found > accounting.epsilon([exact], delta)
-        and accounting.epsilon([rounded], slack / 2) == math.inf
-    )
+    assert left > 0
+    assert found >= dp_accounting.get_epsilon_gaussian(1.0, left)
+    assert found > accounting.epsilon([exact], delta)
+    assert accounting.epsilon([rounded], slack / 2) == math.inf
 
 
 def test_the_slack_of_several_events_adds_up():
@@ -364,7 +364,8 @@ def test_noise_in_shares_costs_what_one_discrete_gaussian_does_and_a_larger_slac
     slack, larger = (
         accounting.sampler_slack([event], 1.0)[0] for event in (alone, shared)
     )
-    assert larger == pytest.approx(accounting.MOST_SHARES * slack) and larger < 1e-20
+    assert larger == pytest.approx(accounting.MOST_SHARES * slack)
+    assert larger < 1e-20
     assert (
         accounting.epsilon([alone], 1e-5)
         <= accounting.epsilon([shared], 1e-5)
@@ -460,16 +461,15 @@ def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
     stated = certified(3)
     assert "unit: all records of one patient, at most 3 used" in str(stated)
     assert "Privacy unit: all records of one patient, at most 3 used." in render(stated)
-    assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
+    assert Certificate.from_json(stated.to_json()) == stated
+    assert stated.check() <= 1.0
 
 
 def test_certificates_of_records_stay_as_they_were():
     stated = certified(None)
     assert "contributions" not in stated.to_json()["guarantee"]
-    assert (
-        "Privacy unit: one record." in render(stated)
-        and Certificate.from_json(stated.to_json()) == stated
-    )
+    assert "Privacy unit: one record." in render(stated)
+    assert Certificate.from_json(stated.to_json()) == stated
 
 
 @pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])
@@ -489,7 +489,5 @@ def test_rounding_up_pays_for_a_collision_of_hashes():
             second = math.exp(
                 epsilon + accounting._log_normal_cdf(-epsilon / mu - mu / 2)
             )
-            assert (
-                epsilon * second >= 1e-12
-                and rounding * epsilon * second > 1e5 * collision
-            )
+            assert epsilon * second >= 1e-12
+            assert rounding * epsilon * second > 1e5 * collision

@@ -52,4 +52,5 @@ def test_the_sensitivity_in_grid_units_is_rounded_up(adjacency, nonnegative, squ
     bound = GridBound(units=UNITS, nonnegative=nonnegative)
     assert bound.sensitivity_squared(adjacency) == squared
     stated = bound.sensitivity(adjacency)
-    assert isinstance(stated, int) and (stated - 1) ** 2 < squared <= stated**2
+    assert isinstance(stated, int)
+    assert (stated - 1) ** 2 < squared <= stated**2

@@ -65,7 +65,8 @@ def certificate(**changes):
 
 def test_epsilon_follows_from_the_file_alone():
     read = Certificate.from_json(json.loads(json.dumps(certificate().to_json())))
-    assert read == certificate() and read.check() == COST
+    assert read == certificate()
+    assert read.check() == COST
     multiplier = (
         accounting.effective_multiplier(EVENTS[0]) ** -2 + (10 / (1e3 / 3)) ** 2
     ) ** -0.5
@@ -299,10 +300,8 @@ def certified(members=(NORTH, SOUTH), *, overlapping=False, **changes):
 
 def test_a_record_of_disjoint_silos_pays_in_its_own_alone():
     one = certified()
-    assert (
-        one.check() == NORTH.epsilon == one.epsilon > SOUTH.epsilon
-        and one.composed == NORTH.events
-    )
+    assert one.check() == NORTH.epsilon == one.epsilon > SOUTH.epsilon
+    assert one.composed == NORTH.events
 
 
 def test_a_record_of_overlapping_silos_pays_in_all():
@@ -318,9 +317,8 @@ def test_a_record_of_overlapping_silos_pays_in_all():
 @pytest.mark.parametrize("overlapping", [False, True])
 def test_it_is_read_as_it_was_written(overlapping):
     one = certified(overlapping=overlapping)
-    assert Certificate.from_json(one.to_json()) == one and one.silos.sentence in render(
-        one
-    )
+    assert Certificate.from_json(one.to_json()) == one
+    assert one.silos.sentence in render(one)
 
 
 def test_an_epsilon_below_that_of_the_costliest_silo_is_refused():
@@ -370,10 +368,8 @@ def test_a_secure_sum_is_of_the_same_events_in_all_silos():
         members=(NORTH, replace(NORTH, name="south", certificates=("another",)))
     ).to_json()
     read = Certificate.from_json({**data, "silos": {**data["silos"], "colluding": 1}})
-    assert (
-        read.silos.colluding == 1
-        and "together with 1 of the silos" in read.silos.sentence
-    )
+    assert read.silos.colluding == 1
+    assert "together with 1 of the silos" in read.silos.sentence
 
 
 # Events survive JSON exactly, and what is not understood is refused, never skipped.

@@ -123,13 +123,12 @@ def test_norms_of_rows_at_the_ends_of_float32():
         made = rows(40)
     expected = np.linalg.norm(made.astype(np.float64), axis=1)
     found = row_norms(made)[:, 0]
-    assert (
-        np.allclose(found, expected, rtol=1e-4, atol=0)
-        and (found <= expected * (1 + 1e-15)).all()
-    )
+    assert np.allclose(found, expected, rtol=1e-4, atol=0)
+    assert (found <= expected * (1 + 1e-15)).all()
     spoiled = made[:3].copy()
     spoiled[0, 0], spoiled[1, 1] = np.nan, -np.inf
-    assert np.isnan(row_norms(spoiled)[0, 0]) and row_norms(spoiled)[1, 0] == np.inf
+    assert np.isnan(row_norms(spoiled)[0, 0])
+    assert row_norms(spoiled)[1, 0] == np.inf
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))

@@ -140,11 +140,9 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(
 ):
     steps = StepKind(rate=rate, shift=shift, count=1)
     found = lattice_losses(steps, pair, interval, 12.0)
-    assert (
-        0 <= found.widening < 1e-11
-        and dominates(found, steps, pair) > 10
-        and float(np.sum(found.masses)) - 1 < 1e-9
-    )
+    assert 0 <= found.widening < 1e-11
+    assert dominates(found, steps, pair) > 10
+    assert float(np.sum(found.masses)) - 1 < 1e-9
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
@@ -157,7 +155,8 @@ def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch
     monkeypatch.setattr(lattice, "_outcomes_with_loss", badly)
     for pair in (PRESENT, REPLACED):
         found = lattice_losses(steps, pair, 0.05, 9.0)
-        assert 1e-3 < found.widening < 0.02 and dominates(found, steps, pair) > 5
+        assert 1e-3 < found.widening < 0.02
+        assert dominates(found, steps, pair) > 5
 
 
 def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
@@ -165,10 +164,8 @@ def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
     monkeypatch.setattr(lattice, "_CDF_ERROR", 1e-6)
     found = lattice_losses(steps, PRESENT, 0.05, 9.0)
-    assert (
-        float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
-        and found.infinite_mass > exact.infinite_mass
-    )
+    assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
+    assert found.infinite_mass > exact.infinite_mass
 
 
 @pytest.mark.parametrize("adjacency", list(PAIRS))
@@ -220,7 +217,8 @@ def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case
         epsilon: max(exact_delta(steps, pair, epsilon) for pair in PAIRS["add-remove"])
         for epsilon in (0.0, found)
     }
-    assert at[found] <= delta and (found == 0 or at[0.0] > delta)
+    assert at[found] <= delta
+    assert found == 0 or at[0.0] > delta
     if found > 1e-12:
         assert (
             max(
@@ -230,10 +228,8 @@ def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case
             > delta
         )
     lattice_epsilon = composed_epsilon([steps], PAIRS["add-remove"], delta)
-    assert (
-        found <= lattice_epsilon * (1 + 1e-8) + 1e-15
-        and lattice_epsilon <= 1.01 * found + 0.003
-    )
+    assert found <= lattice_epsilon * (1 + 1e-8) + 1e-15
+    assert lattice_epsilon <= 1.01 * found + 0.003
 
 
 @pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
@@ -356,11 +352,9 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
             )
             assert above >= mpmath.mpf(true.numerator) / true.denominator
             checked += tilted > 1e-9
-    assert (
-        checked > 20
-        and composed.infinite_mass >= 5 * part.infinite_mass
-        and composed.widening >= 5 * part.widening
-    )
+    assert checked > 20
+    assert composed.infinite_mass >= 5 * part.infinite_mass
+    assert composed.widening >= 5 * part.widening
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14])
@@ -476,10 +470,8 @@ def test_both_roots_lie_on_the_safe_side_by_more_than_rounding(epsilon, delta):
 
 
 def test_no_noise_to_speak_of_and_no_query_at_all():
-    assert (
-        accounting.log_delta(0.0, 1.0) == -math.inf
-        and accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
-    )
+    assert accounting.log_delta(0.0, 1.0) == -math.inf
+    assert accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
     assert accounting.gaussian_epsilon(1e200, 1e-5) == math.inf
 
 

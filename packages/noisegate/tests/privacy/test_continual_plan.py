@@ -46,7 +46,8 @@ def test_a_stream_is_compared_with_asking_once_at_the_noise_of_its_last_release(
     assert ratio == pytest.approx(
         horizon.overhead(horizon.periods) * correction, rel=1e-6
     )
-    assert once.epsilon < 2.0 and once.delta == budget.delta
+    assert once.epsilon < 2.0
+    assert once.delta == budget.delta
 
 
 def test_a_long_stream_is_compared_with_no_less_than_a_hundredth():

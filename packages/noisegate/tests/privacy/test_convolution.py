@@ -76,9 +76,8 @@ def test_a_word_that_equals_a_boundary_is_continued():
     word = table.words[place : place + 1]
     assert (table.words == word).sum() == 1
     rest = table.boundaries[place] & ((1 << 352) - 1)
-    assert table.invert(word, lambda: rest - 1).tolist() == [5] and table.invert(
-        word, lambda: rest
-    ).tolist() == [6]
+    assert table.invert(word, lambda: rest - 1).tolist() == [5]
+    assert table.invert(word, lambda: rest).tolist() == [6]
     assert table.invert(word, lambda: (1 << 352) - 1).tolist() == [6]
     # Far out, many boundaries share a word; more bits tell them apart.
     far = table.invert(np.zeros(1, dtype=np.uint32), lambda: 0).tolist()
@@ -88,17 +87,16 @@ def test_a_word_that_equals_a_boundary_is_continued():
 @pytest.mark.parametrize("std", [*STDS, 70_000.0, 123_456.7, 2.0**50])
 def test_multipliers_reach_the_width_and_stay_smooth(std):
     found = convolution_multipliers(std)
-    assert found[0] == 1 and len(found) <= 6
+    assert found[0] == 1
+    assert len(found) <= 6
     square = WIDTH**2
     for c in found[1:]:
         # v² = 1/(1/t² + c²/S²) ≥ 4, as the proof needs.
         assert 1 / (1 / WIDTH**2 + c * c / square) >= 4
         square += (c * WIDTH) ** 2
     assert square >= math.ceil(std) ** 2 or (std < 2**26 and square >= std**2)
-    assert (
-        std * (1 - 1e-12) <= convolved_std(std) <= std * 1.07
-        and convolved_std(std) ** 2 <= square
-    )
+    assert std * (1 - 1e-12) <= convolved_std(std) <= std * 1.07
+    assert convolved_std(std) ** 2 <= square
 
 
 def test_noise_that_is_too_narrow_is_refused():
@@ -117,11 +115,9 @@ def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(
     std, fits
 ):
     sample, std = draw(std), convolved_std(std)
-    assert (
-        fits(sample, std)
-        and not fits(sample, std * 2 / 3)
-        and not fits(sample, std * 3 / 2)
-    )
+    assert fits(sample, std)
+    assert not fits(sample, std * 2 / 3)
+    assert not fits(sample, std * 3 / 2)
 
 
 @pytest.mark.parametrize("modulus", [2, 16, 1026, 1950])

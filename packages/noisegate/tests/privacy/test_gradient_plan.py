@@ -76,10 +76,8 @@ def test_noise_is_never_narrower_than_what_can_be_drawn():
     found = plan_steps(
         Budget(epsilon=100.0), plan_of(steps=1, sampling_probability=1 / RATES)
     )
-    assert (
-        steps_of(found).event.event.noise_std == convolved_std(NARROWEST)
-        and found.epsilon < 100.0
-    )
+    assert steps_of(found).event.event.noise_std == convolved_std(NARROWEST)
+    assert found.epsilon < 100.0
 
 
 def test_questions_are_paid_from_the_same_budget():
@@ -90,14 +88,13 @@ def test_questions_are_paid_from_the_same_budget():
         plan_steps(Budget(epsilon=1.0), plan_of(queries=(counts,))),
         calibrated(),
     )
-    assert 0.998 <= both.epsilon <= 1.0 and [event.name for event in both.events] == [
+    assert 0.998 <= both.epsilon <= 1.0
+    assert [event.name for event in both.events] == [
         "counts",
         "gradients",
     ]
-    assert (
-        steps_of(both).noise_multiplier > steps_of(alone).noise_multiplier * 1.01
-        and accounting.epsilon([steps_of(both).event], 1e-5) < 1.0
-    )
+    assert steps_of(both).noise_multiplier > steps_of(alone).noise_multiplier * 1.01
+    assert accounting.epsilon([steps_of(both).event], 1e-5) < 1.0
     assert both.release("counts").event.noise_multiplier > 3.0
 
 
@@ -111,7 +108,8 @@ def test_questions_beside_steps_are_planned_for_units_of_one_record():
 
 def test_rates_are_rounded_up_to_what_a_word_can_realise():
     rate = plan_of(sampling_probability=1 / 3).sampling_probability
-    assert rate * RATES == int(rate * RATES) and 1 / 3 <= rate < 1 / 3 + 2 / RATES
+    assert rate * RATES == int(rate * RATES)
+    assert 1 / 3 <= rate < 1 / 3 + 2 / RATES
     assert plan_of(sampling_probability=1).sampling_probability == 1
     assert plan_of(sampling_probability=1e-300).sampling_probability == 1 / RATES
     found = plan_steps(Budget(epsilon=1.0), plan_of(sampling_probability=1 / 3))
@@ -124,7 +122,9 @@ def test_the_event_states_the_norm_of_one_record_under_both_relations():
             Budget(epsilon=1.0, adjacency=adjacency), plan_of()
         ).events
         step = event.event
-        assert (step.sensitivity, step.coordinates, event.steps) == (UNITS, 155, 200)
+        assert step.sensitivity == UNITS
+        assert step.coordinates == 155
+        assert event.steps == 200
     factored = plan_steps(
         Budget(epsilon=1.0), plan_of(parameters={"w": (1, 2, 3)}, factored=True)
     )
@@ -186,11 +186,11 @@ def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
     plan = plan_of()
     arrays = {"b": np.arange(5.0), "w": np.arange(150.0).reshape(30, 5)}
     values = plan.pack(arrays)
-    assert values.shape == (155, 1) and values[:3, 0].tolist() == [0, 1, 2]
+    assert values.shape == (155, 1)
+    assert values[:3, 0].tolist() == [0, 1, 2]
     back = plan.unpack(values * plan.scale)
-    assert list(back) == ["w", "b"] and all(
-        np.array_equal(back[name], arrays[name]) for name in arrays
-    )
+    assert list(back) == ["w", "b"]
+    assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
     with pytest.raises(OptionError, match="shapes"):
         plan.pack({"w": arrays["w"].T, "b": arrays["b"]})
 
@@ -394,11 +394,13 @@ def test_a_plan_of_steps_says_how_many_records_a_step_uses_and_how_large_its_noi
     described = plan_of(steps=50, sampling_probability=0.125)
     described = plan_steps(BUDGET, described).describe(1000)
     assert described["records_a_step"] == 125.0
-    assert described["parameters"] == 155 and described["steps"] == 50
+    assert described["parameters"] == 155
+    assert described["steps"] == 50
     assert described["noise_multiplier"] > 0
 
 
 def test_each_query_beside_the_steps_is_described_with_its_signal():
     steps = plan_of(queries=(question(norm=2.0),))
     (beside,) = plan_steps(BUDGET, steps).describe(1000)["releases"]
-    assert beside["norm"] == 2.0 and beside["signal_to_noise"] > 0
+    assert beside["norm"] == 2.0
+    assert beside["signal_to_noise"] > 0

@@ -22,7 +22,8 @@ def squared_norms(quantised):
 
 def assert_inside(grid, rows):
     quantised = grid.quantise(rows)
-    assert quantised.shape == rows.shape and np.issubdtype(quantised.dtype, np.integer)
+    assert quantised.shape == rows.shape
+    assert np.issubdtype(quantised.dtype, np.integer)
     assert max(squared_norms(quantised), default=0) <= UNITS**2
     if grid.nonnegative:
         assert quantised.min(initial=0) >= 0
@@ -195,16 +196,19 @@ def test_a_row_with_a_value_that_is_no_number_takes_part_with_nothing(special, d
     for grid in (Grid(norm=1.0), Grid(norm=1.0, centre=(0.0, 0.5, 0.0))):
         rows = np.array([[0.1, special, 0.2], [0.1, 0.1, 0.2]], dtype=dtype)
         quantised = grid.quantise(rows)
-        assert not quantised[0].any() and quantised[1].all()
+        assert not quantised[0].any()
+        assert quantised[1].all()
 
 
 def test_a_nonnegative_question_sets_negative_values_to_zero():
     quantised = Grid(norm=1.0, nonnegative=True).quantise(
         np.array([[-0.5, 0.5], [-9.0, 9.0], [-1.0, -1.0]])
     )
-    assert (quantised[:, 0] == 0).all() and quantised[2, 1] == 0
+    assert (quantised[:, 0] == 0).all()
+    assert quantised[2, 1] == 0
     half, whole = quantised[0, 1] / UNITS, quantised[1, 1] / UNITS
-    assert (half, whole) == (pytest.approx(0.5, rel=2e-3), pytest.approx(1.0, rel=2e-3))
+    assert half == pytest.approx(0.5, rel=2e-3)
+    assert whole == pytest.approx(1.0, rel=2e-3)
 
 
 def test_a_centred_question_clips_around_its_centre():
@@ -212,7 +216,8 @@ def test_a_centred_question_clips_around_its_centre():
     at, near, far = grid.quantise(
         np.array([[100.0, 0.0], [100.5, 0.0], [0.0, 0.0]], dtype=np.float32)
     )
-    assert not at.any() and near[0] / UNITS == pytest.approx(0.5, rel=2e-3)
+    assert not at.any()
+    assert near[0] / UNITS == pytest.approx(0.5, rel=2e-3)
     assert far[0] / UNITS == pytest.approx(-1.0, rel=2e-3)
 
 
@@ -229,10 +234,8 @@ def test_a_question_that_is_both_nonnegative_and_centred_is_refused():
 
 def test_the_limits_on_records_leave_no_room_for_overflow():
     assert BLOCK_LIMIT * UNITS < 2**31 <= (BLOCK_LIMIT + 1) * UNITS
-    assert (
-        RECORD_LIMIT * UNITS < 2**62 <= (RECORD_LIMIT + 1) * UNITS
-        and RECORD_LIMIT >= 10**12
-    )
+    assert RECORD_LIMIT * UNITS < 2**62 <= (RECORD_LIMIT + 1) * UNITS
+    assert RECORD_LIMIT >= 10**12
 
 
 def test_minus_infinity_in_a_nonnegative_question_depends_on_the_row_alone():

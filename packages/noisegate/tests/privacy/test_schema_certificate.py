@@ -64,26 +64,20 @@ def released(found, **options):
 def test_the_certificate_names_the_discovery_and_the_sum(found):
     release = released(found)
     claim = release.certificate.public[DISCOVERY_KEY]
-    assert (claim["digest"], claim["epsilon"], claim["delta"]) == (
-        found.certificate.digest(),
-        1.0,
-        1e-6,
-    )
+    assert claim["digest"] == found.certificate.digest()
+    assert claim["epsilon"] == 1.0
+    assert claim["delta"] == 1e-6
     assert Certificate.from_json(claim["certificate"]) == found.certificate
     events = (*found.certificate.events, *release.certificate.events)
     exact = accounting.epsilon(events, 1.1e-5, Adjacency.ADD_REMOVE)
-    assert (
-        exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
-        and claim["together"]["delta"] == 1.1e-5
-    )
+    assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
+    assert claim["together"]["delta"] == 1.1e-5
     check_discovery_claim(
         Certificate.from_json(json.loads(json.dumps(release.certificate.to_json())))
     )
     page = render(release.certificate)
-    assert (
-        "estimated with (1, 1e-06)-differential privacy" in page
-        and claim["digest"] in page
-    )
+    assert "estimated with (1, 1e-06)-differential privacy" in page
+    assert claim["digest"] in page
     told = re.search(
         r"ε of both together: schema (\S+) \+ table 2 = (\S+) at δ = 1e-05\.", page
     )
@@ -98,16 +92,14 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
     shown, alone = (
         promised(one) for one in (release, released(found, discovery=None))
     )  # by the public page
-    assert (
-        shown["together"].epsilon == float(told[2]) and shown["right"] > alone["right"]
-    )
+    assert shown["together"].epsilon == float(told[2])
+    assert shown["right"] > alone["right"]
 
 
 def test_without_a_discovery_nothing_is_said(found):
     certificate = released(found, discovery=None).certificate
-    assert DISCOVERY_KEY not in certificate.public and "bought" not in render(
-        certificate
-    )
+    assert DISCOVERY_KEY not in certificate.public
+    assert "bought" not in render(certificate)
     check_discovery_claim(certificate)
 
 
@@ -187,10 +179,8 @@ def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corre
 def test_a_schema_that_nobody_discovered_has_none(tmp_path):
     path = tmp_path / "schema.toml"
     Schema((Boolean(name="a"),)).to_toml(path)
-    assert (
-        discovery_beside(path) is None
-        and discovery_beside(tmp_path / "absent.toml") is None
-    )
+    assert discovery_beside(path) is None
+    assert discovery_beside(tmp_path / "absent.toml") is None
 
 
 def test_a_missing_and_a_broken_certificate_are_named(path):

@@ -40,21 +40,23 @@ def records():
 def test_a_record_has_one_cell_of_each_table_and_the_stated_norm(records):
     features = tables()
     vectors = features(records)
-    assert vectors.dtype == np.float32 and vectors.shape == (500, features.dim) == (
-        500,
-        1 + 4 + 8 + 24 + 48,
+    assert vectors.dtype == np.float32
+    assert (
+        vectors.shape
+        == (500, features.dim)
+        == (
+            500,
+            1 + 4 + 8 + 24 + 48,
+        )
     )
     for weight, start, end in zip(
         features.weights, features.starts, features.starts[1:], strict=False
     ):
         block = vectors[:, start:end]
-        assert ((block != 0).sum(axis=1) == 1).all() and (
-            block.max(axis=1) == np.float32(weight)
-        ).all()
-    assert (
-        np.linalg.norm(vectors, axis=1) == pytest.approx(features.norm, rel=1e-6)
-        and features.nonnegative
-    )
+        assert ((block != 0).sum(axis=1) == 1).all()
+        assert (block.max(axis=1) == np.float32(weight)).all()
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(features.norm, rel=1e-6)
+    assert features.nonnegative
 
 
 def test_counts_are_shaped_by_the_columns_of_each_table(records):
@@ -103,18 +105,19 @@ def test_what_the_refusal_proposes_is_planned_in_seconds():
 def test_a_value_on_a_cut_belongs_to_the_interval_above():
     bins = NumericBins((0.25, 0.5))
     values = np.array([0.0, np.nextafter(0.25, 0), 0.25, 0.4999, 0.5, 1.0])
-    assert (
-        bins.codes(values).tolist() == [0, 0, 1, 1, 2, 2]
-        and bins.codes(values).dtype == np.int32
-    )
+    assert bins.codes(values).tolist() == [0, 0, 1, 1, 2, 2]
+    assert bins.codes(values).dtype == np.int32
 
 
 @pytest.mark.parametrize(("nullable", "size"), [(False, 3), (True, 4)])
 def test_missing_values_go_to_the_last_cell(nullable, size):
     bins = NumericBins((0.25, 0.5), nullable)
-    assert bins.size == size and bins.codes(
-        np.array([np.nan, 0.1, np.nan])
-    ).tolist() == [size - 1, 0, size - 1]
+    assert bins.size == size
+    assert bins.codes(np.array([np.nan, 0.1, np.nan])).tolist() == [
+        size - 1,
+        0,
+        size - 1,
+    ]
 
 
 @pytest.mark.parametrize("nullable", [False, True])
@@ -123,9 +126,11 @@ def test_no_value_falls_outside_all_cells(cuts, nullable):
     bins = NumericBins(cuts, nullable)
     values = np.array([-np.inf, -1e300, -1.0, -0.0, 0.3, 1.0, 2.0, np.inf, np.nan])
     codes = bins.codes(values)
-    assert codes.min() >= 0 and codes.max() <= bins.size - 1
+    assert codes.min() >= 0
+    assert codes.max() <= bins.size - 1
     # Beyond the bounds is in the outermost interval, never in the cell for missing values.
-    assert codes[:3].tolist() == [0, 0, 0] and set(codes[5:8].tolist()) == {len(cuts)}
+    assert codes[:3].tolist() == [0, 0, 0]
+    assert set(codes[5:8].tolist()) == {len(cuts)}
 
 
 @pytest.mark.parametrize(
@@ -199,10 +204,9 @@ def test_each_column_has_its_own_block_of_levels():
     found = levels(coded([[0, 9, 1], [2, 9, 0], [1, 9, 1]]))
     hot = np.float32(2**-0.5)
     expected = np.array([[1, 0, 0, 0, 1], [0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]) * hot
-    assert (levels.dim, found.dtype) == (
-        5,
-        np.float32,
-    ) and found.tolist() == expected.tolist()
+    assert levels.dim == 5
+    assert found.dtype == np.float32
+    assert found.tolist() == expected.tolist()
 
 
 def test_one_level_in_each_column_counts_records_with_the_least_noise():

@@ -56,11 +56,9 @@ def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(
         histogram(masses, std, np.flatnonzero(masses > 5 * std)),
         target_count=cells,
     )
-    assert (
-        1 <= len(bins.cuts) + 1 <= max_merged_bins(cells)
-        and set(bins.cuts) <= set(FINE.cuts)
-        and bins.nullable
-    )
+    assert 1 <= len(bins.cuts) + 1 <= max_merged_bins(cells)
+    assert set(bins.cuts) <= set(FINE.cuts)
+    assert bins.nullable
     if bins.cuts:
         assert held(bins, masses).min() >= 3 * std
 
@@ -72,7 +70,9 @@ def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
         FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), target_count=16
     )
     found = held(bins, masses)
-    assert found[0] == 3000 and found[-1] == 500 and 1000 in found
+    assert found[0] == 3000
+    assert found[-1] == 500
+    assert 1000 in found
 
 
 def test_nothing_but_noise_makes_few_cells():
@@ -83,7 +83,8 @@ def test_nothing_but_noise_makes_few_cells():
             len(merged_bins(FINE, denoise(raw, 50.0), target_count=24).cuts) + 1
         )
     # The noise of all 256 cells adds up to 16 standard deviations of one, and a cell needs 3.
-    assert np.mean(counts) < 4 and max(counts) < 12
+    assert np.mean(counts) < 4
+    assert max(counts) < 12
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -104,15 +105,14 @@ def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_o
             there + random.normal(scale=20.0, size=512), 20.0, few, record_count=8_000.0
         )
         after = with_exponential_tails(found, edges)
-        assert after.sum() == pytest.approx(found.masses.sum()) and (after >= 0).all()
+        assert after.sum() == pytest.approx(found.masses.sum())
+        assert (after >= 0).all()
         for kind, masses in (("before", found.masses), ("after", after)):
             shares = (masses[::-1] if mirrored else masses).cumsum() / masses.sum()
             worst[kind].append(edges[np.searchsorted(shares, 0.999) + 1])
     right = np.log(1_000) / 40
-    assert (
-        np.median(worst["before"]) > 1.7 * right
-        and 0.6 * right < np.median(worst["after"]) < 1.4 * right
-    )
+    assert np.median(worst["before"]) > 1.7 * right
+    assert 0.6 * right < np.median(worst["after"]) < 1.4 * right
 
 
 def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of_no_length():
@@ -121,11 +121,9 @@ def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of
     after = with_exponential_tails(
         Histogram(masses=masses, is_spike=spikes, noise_std=20.0), edges
     )
-    assert (
-        after[99] == 30
-        and after[95] == pytest.approx(400)
-        and after[:30] == pytest.approx(200)
-    )
+    assert after[99] == 30
+    assert after[95] == pytest.approx(400)
+    assert after[:30] == pytest.approx(200)
     edges[1], masses[:2] = 5e-324, (40, 100)
     assert np.isfinite(
         with_exponential_tails(

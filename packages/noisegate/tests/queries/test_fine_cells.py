@@ -78,10 +78,8 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
 @pytest.mark.parametrize("most", [2, 7, MAX_FINE_BINS])
 def test_cuts_increase_strictly_whatever_their_number(column, most):
     cuts = fine_bins(column, max_bins=most).cuts
-    assert (
-        all(left < right for left, right in pairwise((0.0, *cuts, 1.0)))
-        and len(cuts) <= most + 1
-    )
+    assert all(left < right for left, right in pairwise((0.0, *cuts, 1.0)))
+    assert len(cuts) <= most + 1
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -94,7 +92,8 @@ def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
     )
     codes = bins.codes(positions_of(column, values))
     last = MAX_FINE_BINS + 1
-    assert codes[:2].tolist() == [0, 0] and codes[-2:].tolist() == [last, last]
+    assert codes[:2].tolist() == [0, 0]
+    assert codes[-2:].tolist() == [last, last]
     assert codes[2:6].tolist() == [1, 1, last - 1, last - 1]
 
 
@@ -184,11 +183,11 @@ def test_few_whole_values_are_atoms(column, values):
 )
 def test_others_are_intervals_with_an_atom_at_each_bound(column):
     cells = numeric_cells(column)
-    assert cells.size == INTERVAL_COUNT + 2 and (
-        cells.low[0],
-        cells.high[0],
-        cells.low[-1],
-        cells.high[-1],
-    ) == (0, 0, 1, 1)
+    assert cells.size == INTERVAL_COUNT + 2
+    assert cells.low[0] == 0
+    assert cells.high[0] == 0
+    assert cells.low[-1] == 1
+    assert cells.high[-1] == 1
     np.testing.assert_array_equal(cells.low[2:-1], cells.high[1:-2])
-    assert (cells.low[1], cells.high[-2]) == (0, 1)
+    assert cells.low[1] == 0
+    assert cells.high[-2] == 1

@@ -49,9 +49,8 @@ def test_it_is_nearer_to_the_truth_than_the_noisy_counts_and_than_a_flat_guess(
     for seed in range(3):
         raw = noisy(truth, std, seed)
         found = distance(denoise(raw, std).masses, truth)
-        assert found < 0.7 * distance(
-            np.maximum(raw, 0), truth
-        ) and found < 0.9 * distance(flat, truth)
+        assert found < 0.7 * distance(np.maximum(raw, 0), truth)
+        assert found < 0.9 * distance(flat, truth)
 
 
 def test_spikes_are_kept_and_nothing_else_is_taken_for_one():
@@ -64,10 +63,8 @@ def test_spikes_are_kept_and_nothing_else_is_taken_for_one():
             truth[[0, 200, 511]], abs=5 * STD
         )
         # The neighbours of a spike get nothing of it.
-        assert (
-            found.masses[[1, 199, 201, 510]].max() < 40 + 5 * STD
-            and found.noise_std == STD
-        )
+        assert found.masses[[1, 199, 201, 510]].max() < 40 + 5 * STD
+        assert found.noise_std == STD
 
 
 @pytest.mark.parametrize("cells", [1, 2, 5, 64, 65, 1024, 1026])
@@ -81,10 +78,8 @@ def test_masses_are_finite_and_never_negative(cells, std):
         random.normal(scale=std, size=cells),
     ):
         found = denoise(raw, std)
-        assert (
-            found.masses.shape == found.is_spike.shape == (cells,)
-            and np.isfinite(found.masses).all()
-        )
+        assert found.masses.shape == found.is_spike.shape == (cells,)
+        assert np.isfinite(found.masses).all()
         assert (found.masses >= 0).all()
 
 

@@ -101,7 +101,8 @@ def test_the_plan_asks_once_and_reads_back_what_it_asked():
     found, sums, std = moments.feature_map, moments.values, moments.variance[0] ** 0.5
     (one,) = found.numeric
     low, high = one.low * 121, one.high * 121  # of steps, of which the atom is the last
-    assert 0 <= low <= 20 and 39 <= high <= 121
+    assert 0 <= low <= 20
+    assert 39 <= high <= 121
     terms = np.clip((age - (low + high) / 2) * 2 / (high - low), -1, 1)
     assert sums[0] == pytest.approx(5000, abs=6 * std)
     assert sums[found.entries[0].tolist().index(1)] == pytest.approx(

@@ -159,4 +159,5 @@ def test_aware_moments_are_kept_in_utc():
         lower=datetime(2020, 1, 1, 2, tzinfo=zone),
         upper=datetime(2021, 1, 1, tzinfo=zone),
     )
-    assert column.aware and column.lower.isoformat() == "2020-01-01T00:00:00+00:00"
+    assert column.aware
+    assert column.lower.isoformat() == "2020-01-01T00:00:00+00:00"

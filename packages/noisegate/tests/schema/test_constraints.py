@@ -73,9 +73,9 @@ def test_constraints_read_as_written_and_come_back():
     )
     assert Schema.loads(read.dumps()) == read
     again = Schema.from_json(json.loads(json.dumps(read.to_json())))
-    assert (
-        again == read and again.digest() == read.digest() and hash(again) == hash(read)
-    )
+    assert again == read
+    assert again.digest() == read.digest()
+    assert hash(again) == hash(read)
 
 
 def test_odd_names_and_levels_come_back_too():
@@ -91,10 +91,8 @@ def test_odd_names_and_levels_come_back_too():
             Comparison(left="<=", relation="<", right="n"),
         ),
     )
-    assert (
-        Schema.loads(read.dumps()) == read
-        and Schema.from_json(json.loads(json.dumps(read.to_json()))) == read
-    )
+    assert Schema.loads(read.dumps()) == read
+    assert Schema.from_json(json.loads(json.dumps(read.to_json()))) == read
 
 
 def test_a_schema_without_constraints_keeps_the_digest_that_it_had_before_there_were_any():

@@ -104,10 +104,8 @@ def test_whole_numbers_in_text_are_exact_and_one_by_one(texts):
     together = parse_integers(pa.array(texts))
     for i, text in enumerate(texts):
         alone = parse_integers(pa.array([text]))
-        assert (together.is_bad[i], together.is_missing[i]) == (
-            alone.is_bad[0],
-            alone.is_missing[0],
-        )
+        assert together.is_bad[i] == alone.is_bad[0]
+        assert together.is_missing[i] == alone.is_missing[0]
         if together.is_bad[i] or together.is_missing[i]:
             continue
         assert together.numbers[i] == alone.numbers[0]
@@ -147,7 +145,8 @@ def test_moments_without_a_zone_do_not_pass_for_those_with_one(text):
     )
     with pytest.raises(Problem) as caught:
         encode({"t": pa.array(["2020-01-02T03:04:05Z", text])}, Schema((column,)))
-    assert (caught.value.row, caught.value.value) == (1, text)
+    assert caught.value.row == 1
+    assert caught.value.value == text
     with pytest.raises(Problem) as caught:
         encode({"t": pa.array([datetime(2020, 1, 1)])}, Schema((column,)))
     assert caught.value.row is None
@@ -180,7 +179,8 @@ def test_digits_finer_than_a_microsecond_are_dropped_alike():
 def test_types_that_do_not_fit_are_refused(column, array):
     with pytest.raises(Problem) as caught:
         encode({"x": array}, Schema((column,)))
-    assert caught.value.row is None and "found a column of " in caught.value.message
+    assert caught.value.row is None
+    assert "found a column of " in caught.value.message
 
 
 def test_levels_match_across_text_and_whole_numbers():
@@ -270,7 +270,8 @@ def test_tables_of_pixels_are_read_as_bytes():
     assert images.pixels.tolist() == [
         [[[7], [0]]],
         [[[255], [0]]],
-    ] and images.labels.tolist() == [1, 0]
+    ]
+    assert images.labels.tolist() == [1, 0]
 
 
 def test_positions_and_codes_become_typed_values():

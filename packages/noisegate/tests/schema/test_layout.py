@@ -96,15 +96,13 @@ def test_every_value_of_a_column_of_steps_comes_back_and_no_other_is_ever_writte
             [float(f"{value:.6g}") for value in values]
         )  # as a file says them
     positions = positions_of(column, numbers)
-    assert (
-        numbers_at(column, positions).tolist() == numbers.tolist()
-        and (np.diff(positions) > 0).all()
-    )
-    assert (positions[0], positions[-1]) == (0, 1)
+    assert numbers_at(column, positions).tolist() == numbers.tolist()
+    assert (np.diff(positions) > 0).all()
+    assert positions[0] == 0
+    assert positions[-1] == 1
     anywhere = numbers_at(column, np.random.default_rng(0).random(5000))
-    assert set(anywhere.tolist()) <= set(numbers.tolist()) and len(
-        set(anywhere.tolist())
-    ) > 0.8 * len(numbers)
+    assert set(anywhere.tolist()) <= set(numbers.tolist())
+    assert len(set(anywhere.tolist())) > 0.8 * len(numbers)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +132,8 @@ def test_an_atom_outside_the_bounds_is_itself_and_its_neighbours_are_not(kind):
     encoded = encode({"x": cells}, schema)
     assert decode(encoded, schema)["x"].to_pylist() == says
     positions, out = encode_tolerantly(column, cells, pa.array([""]))
-    assert (
-        np.array_equal(positions, encoded.numeric[:, 0], equal_nan=True)
-        and not out.any()
-    )
+    assert np.array_equal(positions, encoded.numeric[:, 0], equal_nan=True)
+    assert not out.any()
 
 
 def test_real_numbers_keep_their_scale_beside_atoms_outside_the_bounds():
@@ -156,7 +152,8 @@ def test_real_numbers_keep_their_scale_beside_atoms_outside_the_bounds():
         777.7,
         1e6,
         1e7,
-    ] and back == pytest.approx(numbers, abs=1e-9)
+    ]
+    assert back == pytest.approx(numbers, abs=1e-9)
     assert (
         positions_of(column, [5e6, -4]).tolist()
         == positions_of(column, [1e6, 0.3]).tolist()
@@ -347,10 +344,8 @@ def test_bounds_and_step_are_compared_as_they_are_written_and_not_as_binary_frac
     column = Decimal(
         name="x", lower=0.1, upper=0.7, step=0.2
     )  # 0.7 - 0.1 is 0.6 less a rounding error
-    assert (
-        column.last_rank == 3
-        and Fraction(column.unit_bounds[1] - column.unit_bounds[0], column.spacing) == 3
-    )
+    assert column.last_rank == 3
+    assert Fraction(column.unit_bounds[1] - column.unit_bounds[0], column.spacing) == 3
 
 
 def test_an_interval_holds_no_atom_outside_the_bounds_and_one_is_named_by_itself():

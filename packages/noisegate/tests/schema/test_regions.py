@@ -50,7 +50,8 @@ JOB, MEMBER, GRADE = range(3)
 )
 def test_levels_become_codes(values, codes):
     region = SCHEMA.region(values)
-    assert dict(region.codes) == codes and dict(region.spans) == {}
+    assert dict(region.codes) == codes
+    assert dict(region.spans) == {}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path
         path.stat().st_mode
     }  # nobody else may read a part
     train, test = (one.read_bytes() for one in made)
-    assert train.startswith(HEADER[3:]) and test.startswith(HEADER[3:])
+    assert train.startswith(HEADER[3:])
+    assert test.startswith(HEADER[3:])
     assert sorted(RECORDS) == sorted(
         record for record in RECORDS if (record in train) != (record in test)
     )

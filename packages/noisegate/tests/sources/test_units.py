@@ -104,7 +104,8 @@ def test_whole_numbers_and_text_name_the_same_unit_in_files_of_both(tmp_path):
     pq.write_table(
         pa.table({"who": pa.array([" 7", "9 "]), "n": [5, 6]}), tmp_path / "c.parquet"
     )
-    assert used(tmp_path, 1) == [1, 2, 6] and used(tmp_path, 2) == [1, 2, 3, 4, 6]
+    assert used(tmp_path, 1) == [1, 2, 6]
+    assert used(tmp_path, 2) == [1, 2, 3, 4, 6]
 
 
 def test_a_unit_more_changes_nothing_about_the_others():
@@ -171,7 +172,8 @@ def test_a_key_of_several_columns_is_that_of_another_record_only_where_all_of_th
         pa.array([b"23", b"3", b"1", b"1:1", b"1"]),
     ]
     names = join_names(parts).to_pylist()
-    assert len({*names[:4]}) == 4 and names[4] is None
+    assert len({*names[:4]}) == 4
+    assert names[4] is None
 
 
 @pytest.mark.parametrize("dtype", [None, object])
@@ -226,13 +228,10 @@ def test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run():
         rooms.hash_names({"who": names}, pa.array([], pa.string()), each.key).hashes
         for each in limits
     )
-    assert (
-        not (first_run == second_run).any()
-        and len({bytes(row) for row in np.vstack([first_run, second_run])}) == 4
-    )
-    assert limits[0].key.hex() not in repr(limits[0]) and str(
-        limits[0].key
-    ) not in repr(limits[0])
+    assert not (first_run == second_run).any()
+    assert len({bytes(row) for row in np.vstack([first_run, second_run])}) == 4
+    assert limits[0].key.hex() not in repr(limits[0])
+    assert str(limits[0].key) not in repr(limits[0])
     assert (
         rooms.hashlib.blake2b(b"a", digest_size=16, key=limits[0].key).digest()
         == first_run[0].tobytes()

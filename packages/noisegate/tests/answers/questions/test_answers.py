@@ -210,9 +210,8 @@ def test_tables_answer_odds_independence_and_survival(model, real):
     cells = pd.crosstab(real["job"] == "nurse", real["ill"])
     assert cells.shape == (2, 2)
     (tested,) = model.infer("chi2(job, ill)")
-    assert tested.p > 0.001 and model.infer("chi2(x, ill)")[0].p == pytest.approx(
-        1 / 2000
-    )
+    assert tested.p > 0.001
+    assert model.infer("chi2(x, ill)")[0].p == pytest.approx(1 / 2000)
     everybody = (model.infer("survival(days, ill)"), "", real)
     grouped = model.infer("survival(days, ill) by job")
     assert len(grouped) == 3 * len(everybody[0])
@@ -281,7 +280,8 @@ def test_a_sample_of_the_model_has_an_error_which_its_intervals_count(model):
         solutions.append(solution)
         errors.append(np.sqrt(np.diag(regression.sampling_covariance(solution))))
     ratio = np.std(solutions, axis=0) / np.mean(errors, axis=0)
-    assert (ratio > 0.5).all() and (ratio < 1.2).all()
+    assert (ratio > 0.5).all()
+    assert (ratio < 1.2).all()
     answer = Estimate(question="", name="", value=1.0, low=0.0, high=3.0)
     wider = answer.with_error(1.0, z=2.0)
     assert (wider.low, wider.high, wider.bias) == pytest.approx(
@@ -315,11 +315,9 @@ def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
 
 def test_the_records_themselves_have_no_sampling_error(model):
     (one,), (other,) = model.infer("mean(y)", finite=True), model.infer("mean(y)")
-    assert (
-        one.sampling == 0
-        and other.sampling > 0
-        and one.high - one.low < other.high - other.low
-    )
+    assert one.sampling == 0
+    assert other.sampling > 0
+    assert one.high - one.low < other.high - other.low
 
 
 def test_records_of_the_model_are_drawn_once_for_all_answers(model, monkeypatch):
@@ -364,7 +362,8 @@ def test_a_denominator_that_noise_hides_gives_no_answer(below):
         sampling=np.zeros((2, 2)),
     )
     (one,) = estimate("q", ["q"], lambda v: v[:, None], spread, Intervals())
-    assert one.value is None and one.refused.startswith("the noise forbids an answer")
+    assert one.value is None
+    assert one.refused.startswith("the noise forbids an answer")
 
 
 def spread_of_two(counts, noise_std):
@@ -402,9 +401,11 @@ def test_every_form_is_read_and_keeps_its_text():
     for form in question_forms():
         text = form.replace("number", "3")
         question = parse_question(text)
-        assert question.columns and question.text == text
+        assert question.columns
+        assert question.text == text
     share = parse_question("share(`a b` = c d)")
-    assert share.columns == ("a b",) and share.level == "c d"
+    assert share.columns == ("a b",)
+    assert share.level == "c d"
     assert parse_question("median(x)").probabilities == (0.5,)
 
 
@@ -471,7 +472,8 @@ def test_intervals_of_many_releases_hold(share, least):
             for one in answers
             if one.value is not None
         ]
-    assert len(held) > 250 and least <= np.mean(held) <= (1.0 if share == 0 else 0.99)
+    assert len(held) > 250
+    assert least <= np.mean(held) <= (1.0 if share == 0 else 0.99)
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,8 @@ def test_data_that_looks_odd_is_notrefused(desk, cli, case):
     desk.write_rows(LEGAL[case])
     assert cli(*desk.fit()).code == 0
     ended = cli("sample", desk.out, "-n", 50, "-o", desk.folder / "synthetic.csv")
-    assert (
-        ended.code == 0
-        and len((desk.folder / "synthetic.csv").read_text().splitlines()) == 51
-    )
+    assert ended.code == 0
+    assert len((desk.folder / "synthetic.csv").read_text().splitlines()) == 51
     assert desk.account().committed == 1
 
 
@@ -117,11 +115,9 @@ def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
     before = desk.listing()
     with small_disk(100_000):
         ended = cli(*desk.fit())
-    assert (
-        ended.code == 2
-        and "model.partial cannot be written" in ended.err
-        and "Nothing was spent" in ended.err
-    )
+    assert ended.code == 2
+    assert "model.partial cannot be written" in ended.err
+    assert "Nothing was spent" in ended.err
     assert desk.listing() == before
     desk.unspent()
 
@@ -131,11 +127,9 @@ def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
     before = desk.listing()
     with small_disk(20_000):
         ended = cli("sample", fitted.out, "-n", 50_000, "-o", f"synthetic.{ending}")
-    assert (
-        ended.code == 2
-        and f"--out synthetic.{ending} cannot be written" in ended.err
-        and desk.listing() == before
-    )
+    assert ended.code == 2
+    assert f"--out synthetic.{ending} cannot be written" in ended.err
+    assert desk.listing() == before
 
 
 FILES = [
@@ -201,9 +195,8 @@ def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(
     options, message, desk, cli
 ):
     ended = cli(*desk.fit(*options))
-    assert (
-        ended.code == 2
-        and message in " ".join(ended.err.split())
-        and desk.account().spent == 0
-    )
-    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert desk.account().spent == 0
+    assert not desk.out.exists()
+    assert not list(desk.out.parent.glob("*.partial"))

@@ -44,6 +44,5 @@ def test_what_is_said_of_a_file_at_the_door(case, cli, tmp_path, monkeypatch):
     assert not found + [
         each for each in case.get("holds", ()) if each not in written
     ], written
-    assert "SECRET" not in said + ended.out and Path("out.toml").exists() == (
-        "holds" in case
-    )
+    assert "SECRET" not in said + ended.out
+    assert Path("out.toml").exists() == ("holds" in case)

@@ -90,18 +90,18 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
 def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, says):
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, *arguments)
-    assert (
-        ended.code == 2
-        and says in " ".join(ended.err.split())
-        and gallery.listing() == before
-    )
+    assert ended.code == 2
+    assert says in " ".join(ended.err.split())
+    assert gallery.listing() == before
 
 
 def test_a_table_has_no_grid(desk, fitted, cli):
     ended = cli("sample", fitted.out, "-n", 10, "-o", "made.csv", "--grid", "grid.png")
-    assert ended.code == 2 and "makes a table" in ended.err
+    assert ended.code == 2
+    assert "makes a table" in ended.err
     ended = cli("sample", fitted.out, "-n", 10, "-o", "made")
-    assert ended.code == 2 and ".csv or .parquet" in ended.err
+    assert ended.code == 2
+    assert ".csv or .parquet" in ended.err
 
 
 @pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
@@ -111,10 +111,8 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
     with small_disk(10 if out == "made" else 4096):
         ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
     assert ended.code == 2, ended.err
-    assert (
-        f"{out} cannot be written" in " ".join(ended.err.split())
-        and gallery.listing() == before
-    )
+    assert f"{out} cannot be written" in " ".join(ended.err.split())
+    assert gallery.listing() == before
 
 
 TRAINING = words(
@@ -144,7 +142,8 @@ def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):
     ended = cli("predict", gallery.out, "asked", "-o", "predictions.csv")
     assert ended.code == 0, ended.err
     table = pyarrow.csv.read_csv("predictions.csv")
-    assert table.num_rows == 3 and set(table["label"].to_pylist()) <= {"cat", "dog"}
+    assert table.num_rows == 3
+    assert set(table["label"].to_pylist()) <= {"cat", "dog"}
     # The schema says how large the maps are.
     ended = cli("explain", gallery.out, "--picture", "maps.png")
     assert ended.code == 0, ended.err

@@ -70,10 +70,8 @@ def test_from_the_ledger_to_synthetic_tables(clinic, cli):
     asked = cli(
         "sample", "model", "-n", "20", "-o", "ill", "--where", "ill=true", "--json"
     ).json
-    assert (
-        asked["where"] == ["ill=true"]
-        and pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
-    )
+    assert asked["where"] == ["ill=true"]
+    assert pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
     made = cli(
         "sample", "model", "-n", "50", "-o", "synthetic", "--seed", "0", "--json"
     ).json
@@ -82,14 +80,12 @@ def test_from_the_ledger_to_synthetic_tables(clinic, cli):
         for name in ("people", "visits")
     )
     assert made["tables"] == {"people": 50, "visits": len(visits)}
-    assert people["id"].is_unique and set(visits["id"]) <= set(people["id"])
-    assert (visits.groupby("id")["day"].diff().dropna() >= 0).all() and visits.groupby(
-        "id"
-    ).size().max() <= 4
-    assert (
-        cli("verify", "model").code == 0
-        and cli("sample", "model", "-n", "5", "-o", "synthetic.parquet").code == 0
-    )
+    assert people["id"].is_unique
+    assert set(visits["id"]) <= set(people["id"])
+    assert (visits.groupby("id")["day"].diff().dropna() >= 0).all()
+    assert visits.groupby("id").size().max() <= 4
+    assert cli("verify", "model").code == 0
+    assert cli("sample", "model", "-n", "5", "-o", "synthetic.parquet").code == 0
     assert len(pd.read_parquet(clinic / "synthetic.parquet" / "people.parquet")) == 5
     assert (
         cli("fit", "people.csv", "visits.csv", *FIT, "--resume", "--out", "other").code
@@ -142,7 +138,8 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
 def test_what_does_not_fit_is_refused_before_anything_is_spent(clinic, cli, call, told):
     ended = cli("fit", *call, *FIT, "--out", "model")
     assert (ended.code, told in " ".join(ended.err.split())) == (2, True), ended.err
-    assert not (clinic / "model").exists() and not (clinic / "model.partial").exists()
+    assert not (clinic / "model").exists()
+    assert not (clinic / "model.partial").exists()
 
 
 def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):

@@ -47,8 +47,6 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
 def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, says):
     before = desk.listing()
     ended = cli("sample", fitted.out, "-n", 5, *arguments)
-    assert (
-        ended.code == 2
-        and says in " ".join(ended.err.split())
-        and desk.listing() == before
-    )
+    assert ended.code == 2
+    assert says in " ".join(ended.err.split())
+    assert desk.listing() == before

@@ -37,16 +37,15 @@ def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli)
         "unfitted",
     ]
     refused = cli(*asked[:-1], "--report-share", "0.05", "--method", "dp-merf")
-    assert (
-        refused.code == 2
-        and "report_share" in refused.err
-        and cli(*asked[:-1], "--report-share", "-1").code == 2
-    )
+    assert refused.code == 2
+    assert "report_share" in refused.err
+    assert cli(*asked[:-1], "--report-share", "-1").code == 2
 
 
 def test_the_settings_of_a_method_are_listed_with_their_meaning(cli):
     settings = cli("methods", "joint", "--json").json["methods"][0]["settings"]
     assert [one["name"] for one in settings] == list(METHODS["joint"].setting_names())
-    assert all(one["meaning"] for one in settings) and settings[1]["default"] == 0.01
+    assert all(one["meaning"] for one in settings)
+    assert settings[1]["default"] == 0.01
     assert "Budget share of pairs" in cli("methods", "pairwise").out
     assert cli("methods", "pairwize").code == 2

@@ -56,7 +56,8 @@ def test_a_training_goes_on_with_the_public_records_that_it_began_with(
     other = cli(
         "fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv"
     )
-    assert other.code == 2 and "the run began with" in said(other.err)
+    assert other.code == 2
+    assert "the run began with" in said(other.err)
     ended = cli(
         "fit", "--resume", desk.data, "--out", desk.out, "--ledger", desk.ledger
     )

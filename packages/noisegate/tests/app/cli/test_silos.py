@@ -40,10 +40,8 @@ def test_the_cost_of_a_release_is_booked(parts, cli):
         "north",
         *ONE_ROUND,
     ]
-    assert (
-        cli(*asked, *book, "--out", "north").code == 0
-        and 0.999 < parts.account().spent <= 1
-    )
+    assert cli(*asked, *book, "--out", "north").code == 0
+    assert 0.999 < parts.account().spent <= 1
     refused(parts, cli, "exists", arguments=[*asked, *book, "--out", "north"])
     assert parts.account().spent <= 1
 
@@ -157,10 +155,8 @@ def test_a_secure_sum(parts, cli):
         arguments=["merge", *SILOS[:2], "--out", "model"],
     )
     told = cli("merge", *SILOS, "--out", "model", "--json").json["certificate"]["silos"]
-    assert (
-        told["colluding"] == 1
-        and cli("verify", "north").code == cli("verify", "model").code == 0
-    )
+    assert told["colluding"] == 1
+    assert cli("verify", "north").code == cli("verify", "model").code == 0
     again = [
         "release",
         "north.csv",

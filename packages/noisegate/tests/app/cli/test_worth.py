@@ -66,10 +66,8 @@ def test_a_pair_that_was_not_measured_is_worth_nothing():
     model = made(1_000, pairs="none")
     assert [one.records > 0 for one in model.effective_n()] == [True, True, False]
     told = guard(model, 10)
-    assert (
-        "pair" not in told.summary
-        and "nothing for 1 column or pair, which was not measured" in told.sentence
-    )
+    assert "pair" not in told.summary
+    assert "nothing for 1 column or pair, which was not measured" in told.sentence
 
 
 @pytest.mark.parametrize(
@@ -130,9 +128,8 @@ def test_a_page_that_is_in_the_way_stops_before_anything_is_written(
 ):
     (tmp_path / "copy.csv-metadata.json").write_text("mine")
     ended = cli("sample", folder, "-n", 5, "-o", tmp_path / "copy.csv")
-    assert ended.code == 2 and "copy.csv-metadata.json exists" in " ".join(
-        ended.err.split()
-    )
+    assert ended.code == 2
+    assert "copy.csv-metadata.json exists" in " ".join(ended.err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["copy.csv-metadata.json"]
     (tmp_path / "copy.csv").write_text("mine")
     for name, why in (
@@ -172,11 +169,9 @@ WANTS_SCHEMA = Schema(
 )
 def test_a_want_is_a_question_and_half_a_width(text, want):
     found = read_want(text, WANTS_SCHEMA)
-    assert (found.question, found.half, found.level) == (
-        want.question,
-        pytest.approx(want.half),
-        want.level,
-    )
+    assert found.question == want.question
+    assert found.half == pytest.approx(want.half)
+    assert found.level == want.level
 
 
 @pytest.mark.parametrize(
@@ -210,9 +205,12 @@ def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does(
         return price([want], WANTS_SCHEMA, records, shares=(0.43,))
 
     loose, tight, never = least(0.3), least(0.1), least(0.01)
-    assert loose.reached and tight.reached and loose.epsilon < tight.epsilon
+    assert loose.reached
+    assert tight.reached
+    assert loose.epsilon < tight.epsilon
     assert tight.met[0].half <= 0.1
-    assert not never.reached and never.epsilon == EPSILONS[-1]
+    assert not never.reached
+    assert never.epsilon == EPSILONS[-1]
     # By sampling alone 1.96 sqrt(.25 / (n/2) · 2) is .01, for a difference of two halves.
     assert 1 < never.met[0].records / (1.96**2 / 0.01**2) < 3
 
@@ -275,7 +273,8 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
 )
 def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, said):
     ended = cli("plan", "--schema", desk.schema, "--want", "mean(age) +- 1", *more)
-    assert ended.code == 2 and said in " ".join(ended.err.split())
+    assert ended.code == 2
+    assert said in " ".join(ended.err.split())
 
 
 # A fit that ends far from its release is done, kept, and says so: in Python, in the folder, on the command line.
@@ -304,7 +303,8 @@ def test_in_python_it_is_a_warning_and_stands_in_the_model(tmp_path):
         )
     assert model.summary.discrepancy > 2
     kept = Synthesizer.load(tmp_path / "model").summary
-    assert kept == model.summary and "far from its release" in kept.notes["warning"]
+    assert kept == model.summary
+    assert "far from its release" in kept.notes["warning"]
     with pytest.warns(FitWarning, match=SAID):
         Pairwise(fit_options=FAR).fit(
             Gate(alike(), schema=FAR_FIT_SCHEMA, epsilon=10.0)
@@ -349,7 +349,8 @@ def test_the_command_line_says_it_on_standard_error_and_in_json(
         f"fit_options={json.dumps(FAR)}",
         *more,
     )
-    assert ended.code == 0 and ended.err.count("far from its release") == 1
+    assert ended.code == 0
+    assert ended.err.count("far from its release") == 1
     if json_too:
         (said,) = json.loads(ended.out)["warnings"]
         assert said == Synthesizer.load(tmp_path / "model").summary.notes["warning"]

@@ -78,7 +78,8 @@ def test_no_column_stops_a_draft_and_each_that_is_left_out_has_its_reason(
             f"{name}: ignored: {reason}"
         ), name
     schema = Schema.loads(left_out.toml())
-    assert schema == left_out.schema and schema.names == ("town", "age")
+    assert schema == left_out.schema
+    assert schema.names == ("town", "age")
     table = {name: values for name, (values, _) in LEFT_OUT.items()} | {
         "age": list(range(20, 50)) * 3
     }
@@ -200,9 +201,8 @@ def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(
 
 def rules_of(tmp_path, columns):
     found = written(tmp_path, columns)
-    assert Schema.loads(found.toml()) == found.schema and len(
-        found.rules.reasons
-    ) == len(found.schema.constraints)
+    assert Schema.loads(found.toml()) == found.schema
+    assert len(found.rules.reasons) == len(found.schema.constraints)
     rules = (*found.schema.relations, *found.schema.constraints)
     return {str(one) for one in rules}, " ".join(found.rules.remarks)
 
@@ -281,7 +281,8 @@ def test_numbers_that_follow_from_each_other_are_related_or_remarked(tmp_path):
         ),
     ):
         told = rules_of(tmp_path, columns)[1]
-        assert said in told and told.count("each nearly") == bool(said)
+        assert said in told
+        assert told.count("each nearly") == bool(said)
 
 
 def test_what_is_never_said_together_is_impossible(tmp_path):
@@ -376,15 +377,13 @@ def test_the_draft_says_what_hangs_on_what_and_why(tmp_path):
         ("codes", "visits", "visit", None),
     ]
     visits = schema.table("visits")
-    assert (visits.order, visits.since, visits.most) == (
-        "seen",
-        "begun",
-        5,
-    ) and 90 <= visits.longest_gap <= 200
+    assert visits.order == "seen"
+    assert visits.since == "begun"
+    assert visits.most == 5
+    assert 90 <= visits.longest_gap <= 200
     # What names the patient beside the visit is no column of a diagnosis.
-    assert schema.table("codes").schema.names == ("code",) and schema.table(
-        "codes"
-    ).schema.ignore == ("id",)
+    assert schema.table("codes").schema.names == ("code",)
+    assert schema.table("codes").schema.ignore == ("id",)
     assert [str(rule) for rule in schema.constraints] == [
         "visits.seen >= patients.begun"
     ]
@@ -441,7 +440,8 @@ def test_an_infinite_bound_of_a_dictionary_is_left_open(tmp_path):
     bounds = {"minimum": 0, "maximum": "inf"}
     path.write_text(json.dumps({"fields": [{**field, "constraints": bounds}]}))
     text = read_dictionary(path).toml()
-    assert "the dictionary says that upper is inf" in text and "lower = 0" in text
+    assert "the dictionary says that upper is inf" in text
+    assert "lower = 0" in text
 
 
 def test_a_broken_schema_that_a_package_names_is_named(tmp_path):

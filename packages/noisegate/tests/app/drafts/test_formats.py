@@ -59,7 +59,8 @@ def test_numbers_are_read_however_they_are_written(name, tmp_path):
     path = tmp_path / "public.csv"
     schema = Schema.loads(drafted(path, texts).toml())
     column = schema.column("value")
-    assert (column.numeric, column.format) == (True, text_format)
+    assert column.numeric is True
+    assert column.format == text_format
     encoded = EncodedTable.concatenate(list(TableSource(path, schema).batches()))
     written = decode(encoded, schema)["value"].combine_chunks()
     values = column.parse_cells(written).numbers  # they are written in the format

@@ -79,7 +79,8 @@ def test_na_among_codes_of_countries_is_a_level(name, tmp_path):
     codes = RANDOM.choice(CODES[name], RECORD_COUNT)
     result = drafted(path, TABLE.assign(code=codes))
     column = result.schema.column("code")
-    assert set(column.levels) == set(CODES[name]) and not column.missing
+    assert set(column.levels) == set(CODES[name])
+    assert not column.missing
     assert "NA" not in result.schema.missing_values
     assert "'NA' is the code of Namibia" in " ".join(result.entries[-1].comments)
     batches = list(TableSource(path, result.schema).batches())

@@ -31,11 +31,9 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     said = "\n".join(caplog.messages)
     assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
     assert f"epsilon = 2 is recorded under 'clinic' in {tmp_path / 'ledger.db'}" in said
-    assert (
-        "Reading records: done in" in said
-        and "Fitting: done in" in said
-        and "verdict: " in said
-    )
+    assert "Reading records: done in" in said
+    assert "Fitting: done in" in said
+    assert "verdict: " in said
     assert "200" not in said, "the number of records is private"
 
 
@@ -114,7 +112,8 @@ def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(
         for part, note in told
         if "over" in note
     ]
-    assert len(parts) > 1 and all(
+    assert len(parts) > 1
+    assert all(
         over % 10_000 == 0 and abs(part - over // 2000) <= 5 for part, over in parts
     )
 
@@ -127,11 +126,9 @@ def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
         fit(TABLE, method="dp-llm", schema=SCHEMA, epsilon=2.0, records=200, **settings)
     lines = [one for one in caplog.messages if "epsilon so far" in one]
     costs = [float(line.rpartition(" ")[2]) for line in lines]
-    assert (
-        lines[0].startswith("Training: ")
-        and len(lines) == 40
-        and 0 < costs[0] < costs[-1] <= 2.0
-    )
+    assert lines[0].startswith("Training: ")
+    assert len(lines) == 40
+    assert 0 < costs[0] < costs[-1] <= 2.0
     assert costs == sorted(costs)
 
 

@@ -83,11 +83,10 @@ def test_a_fit_that_is_stopped_goes_on_from_its_folder(desk, ctrl_c):
     with pytest.raises(KeyboardInterrupt) as stopped:
         made(desk, out=out, **TINY)
     call = f"noisegate.fit(out={str(out)!r}, resume=True)"
-    assert (
-        "the release is kept" in stopped.value.__notes__[0]
-        and call in stopped.value.__notes__[0]
-    )
-    assert spent(desk) == (0, 1, 0) and not out.exists()
+    assert "the release is kept" in stopped.value.__notes__[0]
+    assert call in stopped.value.__notes__[0]
+    assert spent(desk) == (0, 1, 0)
+    assert not out.exists()
     with pytest.raises(
         ModelError, match="holds an unfinished fit whose budget is spent"
     ):
@@ -95,7 +94,8 @@ def test_a_fit_that_is_stopped_goes_on_from_its_folder(desk, ctrl_c):
     synthesizer = noisegate.fit(table(), out=out, resume=True)
     assert isinstance(synthesizer.sample(5), pd.DataFrame)
     assert noisegate.Synthesizer.load(out).certificate == synthesizer.certificate
-    assert spent(desk) == (0, 1, 0) and not out.with_name("model.partial").exists()
+    assert spent(desk) == (0, 1, 0)
+    assert not out.with_name("model.partial").exists()
 
 
 def test_a_fit_without_a_folder_is_kept_in_the_state_directory(desk, ctrl_c):
@@ -103,14 +103,11 @@ def test_a_fit_without_a_folder_is_kept_in_the_state_directory(desk, ctrl_c):
     with pytest.raises(KeyboardInterrupt) as stopped:
         made(desk, **TINY)
     (folder,) = kept(desk)
-    assert f"noisegate.fit(resume={str(folder)!r})" in stopped.value.__notes__[
-        0
-    ] and spent(desk) == (0, 1, 0)
-    assert (
-        noisegate.fit(resume=folder).sample(3).num_rows == 3
-        and kept(desk) == []
-        and spent(desk) == (0, 1, 0)
-    )
+    assert f"noisegate.fit(resume={str(folder)!r})" in stopped.value.__notes__[0]
+    assert spent(desk) == (0, 1, 0)
+    assert noisegate.fit(resume=folder).sample(3).num_rows == 3
+    assert kept(desk) == []
+    assert spent(desk) == (0, 1, 0)
     made(desk, **TINY)
     assert kept(desk) == []
 
@@ -122,20 +119,16 @@ def test_whatever_stops_a_fit_keeps_its_release(desk, monkeypatch, error):
         with pytest.raises(type(error)) as stopped:
             made(desk, **TINY)
     (folder,) = kept(desk)
-    assert (
-        str(folder) in stopped.value.__notes__[0]
-        and noisegate.fit(resume=str(folder)).certificate.epsilon == 1
-    )
+    assert str(folder) in stopped.value.__notes__[0]
+    assert noisegate.fit(resume=str(folder)).certificate.epsilon == 1
 
 
 def test_ctrl_c_while_noise_is_drawn_waits_for_the_release(desk, ctrl_c):
     ctrl_c(LocalEngine, "sum")
     with pytest.raises(KeyboardInterrupt):
         made(desk, **TINY)
-    assert (
-        spent(desk) == (0, 1, 0)
-        and noisegate.fit(resume=kept(desk)[0]).certificate.epsilon == 1
-    )
+    assert spent(desk) == (0, 1, 0)
+    assert noisegate.fit(resume=kept(desk)[0]).certificate.epsilon == 1
 
 
 def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
@@ -143,7 +136,8 @@ def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
     with pytest.raises(KeyboardInterrupt) as stopped:
         made(desk, **TINY)
     assert stopped.value.__notes__ == ["No noise was drawn, so nothing was spent."]
-    assert spent(desk) == (0, 0, 1) and kept(desk) == []
+    assert spent(desk) == (0, 0, 1)
+    assert kept(desk) == []
 
 
 def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
@@ -155,9 +149,8 @@ def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
         "Stopped after 3 of 6 steps, which cost epsilon = 0."
         in stopped.value.__notes__[0]
     )
-    assert f"noisegate.fit(data, resume={str(folder)!r})" in stopped.value.__notes__[
-        0
-    ] and spent(desk) == (1, 0, 0)
+    assert f"noisegate.fit(data, resume={str(folder)!r})" in stopped.value.__notes__[0]
+    assert spent(desk) == (1, 0, 0)
     for options, words in (
         ({"epsilon": 2.0}, "epsilon=2.0: the run began with 1.0"),
         ({"maps": 3}, "maps=3: the run began with 2"),
@@ -174,11 +167,9 @@ def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
         noisegate.fit(resume=folder)
     # The whole call once more, which is what a script does.
     classifier = made(desk, resume=folder, **LLM)
-    assert (
-        classifier.certificate.epsilon == 1
-        and spent(desk) == (0, 1, 0)
-        and kept(desk) == []
-    )
+    assert classifier.certificate.epsilon == 1
+    assert spent(desk) == (0, 1, 0)
+    assert kept(desk) == []
 
 
 def test_there_must_be_something_to_resume(desk):
@@ -204,9 +195,8 @@ def test_where_no_state_directory_can_be_made_a_temporary_one_is(desk, monkeypat
     (desk / "state").write_text("in the way")
     monkeypatch.setattr("tempfile.tempdir", str(desk))
     folder = RunFolder(None)
-    assert Path(desk) in folder.path.parents and folder.path.parent.name.startswith(
-        "noisegate-runs."
-    )
+    assert Path(desk) in folder.path.parents
+    assert folder.path.parent.name.startswith("noisegate-runs.")
 
 
 # Sums, and steps on gradients, on batches and on shards. The command line fits every method to as many: see journeys/.

@@ -47,20 +47,16 @@ def test_merged_silos_are_as_good_as_the_pooled_table_but_for_the_noise(answers)
     model = merge(answers(epsilon=1000.0, after=first), after=first)
     pooled = pa.concat_tables(TABLES.values())
     ages = np.array(model.sample(20_000, seed=0)["age"].to_pylist())
-    assert (
-        abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2
-        and model.certificate.silos is not None
-    )
+    assert abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2
+    assert model.certificate.silos is not None
 
 
 def test_disjoint_silos_cost_the_largest_epsilon(answers):
     each = {"north": 1.0, "south": 0.5, "west": 2.0}
     released = answers(epsilon=each, **ONE_ROUND)
     disjoint = add_up(released, stated_by="the registry").certificate
-    assert (disjoint.epsilon, disjoint.check()) == (
-        2.0,
-        accounting.epsilon(released[2].certificate.events, 1e-5),
-    )
+    assert disjoint.epsilon == 2.0
+    assert disjoint.check() == accounting.epsilon(released[2].certificate.events, 1e-5)
     overlapping = add_up(released, overlapping=True).certificate
     every = [event for one in released for event in one.certificate.events]
     assert overlapping.check() == accounting.epsilon(every, 1e-5) > 2.0
@@ -74,10 +70,9 @@ def test_the_largest_delta_is_that_of_all(answers):
         for name, delta in (("north", 1e-6), ("south", 1e-5))
     ]
     certificate = add_up(released).certificate
-    assert (certificate.epsilon, certificate.delta) == (
-        1.0,
-        1e-5,
-    ) and certificate.check() <= 1.0
+    assert certificate.epsilon == 1.0
+    assert certificate.delta == 1e-5
+    assert certificate.check() <= 1.0
 
 
 def test_a_model_folder_lists_the_silos_and_can_be_recomputed(answers, tmp_path):
@@ -110,9 +105,8 @@ def test_both_rounds_are_in_the_certificate(answers):
 
 def test_a_round_before_the_last_is_a_release(answers, tmp_path):
     made = merge(answers(), out=tmp_path / "first")
-    assert verify(tmp_path / "first").certificate == made.certificate and set(
-        made.values
-    ) == {"fine", "coarse"}
+    assert verify(tmp_path / "first").certificate == made.certificate
+    assert set(made.values) == {"fine", "coarse"}
 
 
 def test_one_folder_and_one_silo_twice_are_refused(answers):
@@ -234,10 +228,8 @@ def test_both_rounds_of_a_silo_cost_what_one_fit_does(tmp_path):
         "one-way",
         "pairs",
     }
-    assert (
-        0.999 < accounting.epsilon(events, 1e-5) <= 1
-        and 0.999 < book.show("ward")[0].spent <= 1
-    )
+    assert 0.999 < accounting.epsilon(events, 1e-5) <= 1
+    assert 0.999 < book.show("ward")[0].spent <= 1
     with pytest.raises(BudgetRefusedError):
         release(TABLES["north"], silo="north", after=merged, **asked, **booked)
 
@@ -254,9 +246,8 @@ def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(
     asked.clear()
     answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}, after=merged)
     maps = [one for one in asked if "pairs" in one]
-    assert len(maps) >= len(SIZES) and all(
-        one["pairs"].tables == maps[0]["pairs"].tables for one in maps
-    )
+    assert len(maps) >= len(SIZES)
+    assert all(one["pairs"].tables == maps[0]["pairs"].tables for one in maps)
     assert all(
         np.array_equal(mine.cuts, first.cuts)
         for one in maps
@@ -273,7 +264,8 @@ def test_a_release_is_a_folder_that_anyone_can_check(tmp_path):
         "release.safetensors",
     ]
     found = verify(out)
-    assert found.recomputed_epsilon <= 1 and found.certificate == made.certificate
+    assert found.recomputed_epsilon <= 1
+    assert found.certificate == made.certificate
     assert found.certificate.public["silo"] == "north"
 
 
@@ -419,14 +411,11 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
     one = settle_run(run())
     assert write_plan(one, path) == identity()
     read = read_plan(path)
-    assert (read.method, read.schema.digest(), read.budget) == (
-        one.method,
-        one.schema.digest(),
-        one.budget,
-    )
-    assert (
-        read_plan(path, epsilon=3.0).budget.epsilon == 3.0 and read.method.cells == 24
-    )
+    assert read.method == one.method
+    assert read.schema.digest() == one.schema.digest()
+    assert read.budget == one.budget
+    assert read_plan(path, epsilon=3.0).budget.epsilon == 3.0
+    assert read.method.cells == 24
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def test_the_sum_has_one_noise_and_more_for_those_who_collude(shares, colluding)
         ]
     )
     # Of some 800 coordinates: five standard deviations, a false alarm in a million runs. Two of three shares give 0.82.
-    assert len(noise) > 700 and abs(noise.std() - 1) < 5 / np.sqrt(2 * len(noise))
+    assert len(noise) > 700
+    assert abs(noise.std() - 1) < 5 / np.sqrt(2 * len(noise))
 
 
 def test_a_share_tells_nothing(shares):
@@ -214,14 +215,10 @@ def test_rounds_go_on_as_they_began(shares, answers):
 
 def test_keys(keys, tmp_path):
     public = read_public_keys(keys)
-    assert (
-        list(public) == sorted(SIZES)
-        and (keys / "north.key").stat().st_mode & 0o077 == 0
-    )
-    assert (
-        read_silo_key(keys, keys / "north.key", 1).silo == "north"
-        and read_silo_key(None, None, 1) is None
-    )
+    assert list(public) == sorted(SIZES)
+    assert (keys / "north.key").stat().st_mode & 0o077 == 0
+    assert read_silo_key(keys, keys / "north.key", 1).silo == "north"
+    assert read_silo_key(None, None, 1) is None
     assert "private" not in (keys / "north.pub").read_text()
     with pytest.raises(OptionError, match="go together"):
         read_silo_key(keys, None, 1)

@@ -38,10 +38,9 @@ def no_terminal(monkeypatch):
 
 def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
     ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
-    assert (
-        ended.code == 2
-        and "Not answered: data, records, dataset, out, test, pages, cap, yes"
-        in said(ended.err)
+    assert ended.code == 2
+    assert "Not answered: data, records, dataset, out, test, pages, cap, yes" in said(
+        ended.err
     )
     for command in (
         "schema init",
@@ -79,13 +78,10 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
         ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"')
     )
     ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in said(
-        ended.err
-    )
-    assert (
-        "go on with: noisegate start --schema schema.toml" in said(ended.err)
-        and desk.account().spent == 0
-    )
+    assert ended.code == 2
+    assert "'income' (continuous): lower and upper missing" in said(ended.err)
+    assert "go on with: noisegate start --schema schema.toml" in said(ended.err)
+    assert desk.account().spent == 0
     stated = (
         (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
     )

@@ -280,7 +280,9 @@ def test_every_value_is_counted_exactly_once(kind):
     assert (np.diff(look.edges) > 0).all()
     for value in VALUES[kind]:
         counts = look.count_values(np.array([value]))
-        assert (counts.shape, counts.sum(), counts.max()) == ((look.size,), 1, 1)
+        assert counts.shape == (look.size,)
+        assert counts.sum() == 1
+        assert counts.max() == 1
     together = look.count_values(VALUES[kind])
     assert (
         together.tolist()
@@ -294,10 +296,9 @@ def test_a_second_look_counts_what_is_inside_once_and_nothing_else(kind):
     middle = look.size // 2
     for first, last in ((middle, middle), (middle - 3, middle + 2), (0, look.size - 1)):
         fine = look.divide_evenly(first, last)
-        assert fine.size <= FINE and (fine.edges[0], fine.edges[-1]) == (
-            look.edges[first],
-            look.edges[last + 1],
-        )
+        assert fine.size <= FINE
+        assert fine.edges[0] == look.edges[first]
+        assert fine.edges[-1] == look.edges[last + 1]
         inside = np.array([fine.edges[0], fine.edges[-2]])
         assert fine.count_values(inside).sum() == 2
         outside = np.array([fine.edges[0] - abs(fine.edges[0]) / 2 - 1, fine.edges[-1]])
@@ -328,14 +329,13 @@ def test_bounds_cover_nearly_all_values_and_are_not_far_off(noise, seed):
         (random.integers(-40, 45, 20_000), (-70, 70)),
     ):
         lower, upper = seen("integer", values, noise=noise, seed=seed)
-        assert (
-            np.mean((values < lower) | (values > upper)) < 0.03
-            and narrow[0] <= lower < upper <= narrow[1]
-        )
+        assert np.mean((values < lower) | (values > upper)) < 0.03
+        assert narrow[0] <= lower < upper <= narrow[1]
     lower, upper = seen(
         "continuous", np.exp(random.normal(0, 1, 20_000)), noise=noise, seed=seed
     )
-    assert -0.1 <= lower < 0.2 and 5 < upper < 1100
+    assert -0.1 <= lower < 0.2
+    assert 5 < upper < 1100
 
 
 @pytest.mark.parametrize(
@@ -343,10 +343,8 @@ def test_bounds_cover_nearly_all_values_and_are_not_far_off(noise, seed):
 )
 def test_a_constant_column_gets_two_different_bounds(kind, value):
     lower, upper = seen(kind, np.full(1000, value))
-    assert (
-        lower < upper
-        and lower <= (date(1970, 1, 8) if kind == "date" else value) <= upper
-    )
+    assert lower < upper
+    assert lower <= (date(1970, 1, 8) if kind == "date" else value) <= upper
 
 
 def test_empty_cells_are_hardly_ever_taken_for_occupied():
@@ -400,7 +398,9 @@ def test_what_is_mostly_zero_gets_bounds_of_the_rest(kind, records, std):
     )
     for seed in range(10):
         lower, upper = seen(kind, values, noise=std, seed=seed)
-        assert lower == 0 and 60 <= upper <= 130 and np.mean(values > upper) < 0.05
+        assert lower == 0
+        assert 60 <= upper <= 130
+        assert np.mean(values > upper) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -408,8 +408,6 @@ def test_what_is_mostly_zero_gets_bounds_of_the_rest(kind, records, std):
 )
 def test_bins_next_to_zero_that_noise_alone_found_have_bounds(low, high):
     lower, upper = search.round_bounds("continuous", low, high)
-    assert (
-        lower <= low < high <= upper
-        and (upper <= 0 or high > 0)
-        and (lower >= 0 or low < 0)
-    )
+    assert lower <= low < high <= upper
+    assert upper <= 0 or high > 0
+    assert lower >= 0 or low < 0

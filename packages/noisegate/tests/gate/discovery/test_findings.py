@@ -36,7 +36,8 @@ def test_records_without_a_value_are_counted_apart(tmp_path):
     counts = read_counts(RawTable(path), partial, edges, {}, told.append)
     assert counts.bins["age"].tolist() == [1, 1]
     assert counts.missing == {"age": 2}
-    assert counts.records == 4 and told == [4]
+    assert counts.records == 4
+    assert told == [4]
 
 
 def test_integer_cells_have_whole_edges_and_zero_a_bin_of_its_own():
@@ -45,15 +46,19 @@ def test_integer_cells_have_whole_edges_and_zero_a_bin_of_its_own():
     around = bin_edges("integer").around_zero().edges
     middle = len(around) // 2 - 1
     assert around[middle : middle + 2].tolist() == [0, 1]
-    assert around[middle + 2] == 16 and around[middle - 1] == -15
-    assert len(around) == 28 and (around == np.sort(1 - around)).all()
+    assert around[middle + 2] == 16
+    assert around[middle - 1] == -15
+    assert len(around) == 28
+    assert (around == np.sort(1 - around)).all()
 
 
 def test_rows_stand_out_together_and_neighbours_are_taken_in_as_tails():
     # 3, 3, 3 and 3 stand out together alone; 2.5 beside them is a tail, 2 is not.
     noisy = np.array([0.0, 2.0, 2.5, 3.0, 3.0, 3.0, 3.0, 0.5, 0.0])
     occupied = find_occupied_bins(noisy, 1.0, None)
-    assert (occupied.first, occupied.last, occupied.gap) == (2, 6, None)
+    assert occupied.first == 2
+    assert occupied.last == 6
+    assert occupied.gap is None
 
 
 def test_only_a_wide_gap_is_told_and_none_beside_zero():
@@ -72,7 +77,8 @@ def test_more_noise_makes_fewer_cells():
         choose_cells(bins, occupied, np.array([1e6, 1e6]), std).size
         for std in (1.0, 1e3, 1e5, 1e6)
     ]
-    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) > 1
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 1
     assert choose_cells(bins, occupied, np.array([1e6, 1e6]), 1.0).edges[-1] == 2048
 
 
@@ -158,4 +164,5 @@ def test_a_file_with_one_record_has_records(tmp_path):
     path.write_text("age\n5\n")
     (batch,) = RawTable(path).batches((AGE,), ("",))
     values, missing = batch["age"]
-    assert values.tolist() == [5] and missing == 0
+    assert values.tolist() == [5]
+    assert missing == 0

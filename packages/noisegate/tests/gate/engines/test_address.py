@@ -99,10 +99,8 @@ def test_a_fit_joins_a_cluster_and_leaves_it_as_it_was(
         head,
         environment={**ENVIRONMENT, "RAY_AUTH_TOKEN": "1" * 64},
     )
-    assert (
-        stranger.returncode == 2
-        and "RAY_AUTH_MODE=token" in json.loads(stranger.stdout)["error"]
-    )
+    assert stranger.returncode == 2
+    assert "RAY_AUTH_MODE=token" in json.loads(stranger.stdout)["error"]
     here, there = (fit("here"), fit("there", "--engine", "ray", "--address", head))
     assert here.returncode == there.returncode == 0, here.stderr + there.stderr
     here, there = json.loads(here.stdout), json.loads(there.stdout)

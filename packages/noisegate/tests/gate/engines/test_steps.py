@@ -95,7 +95,8 @@ def test_all_records_add_what_they_add_on_one_machine(
         data, LocalEngine(threads=1), rate=1.0, represent=represent, steps=1
     ) as here:
         assert found == here.step(AT).tolist()
-    assert joined.hired == 3 and not joined.alive
+    assert joined.hired == 3
+    assert not joined.alive
 
 
 @pytest.mark.parametrize("part_bytes", [1 << 25, 300])
@@ -148,7 +149,8 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
         assert resumed.remaining_steps == 1
         resumed.step(AT)
         told += str(resumed.release(AT).certificate.to_json()).encode()
-    assert keys[0] != keys[1] and drawn[0] != drawn[1]
+    assert keys[0] != keys[1]
+    assert drawn[0] != drawn[1]
     assert all(key not in told and key.hex().encode() not in told for key in keys)
 
 
@@ -174,7 +176,8 @@ def test_a_lost_worker_changes_no_step(
     with opened(data, engine) as session:
         found = [session.step(AT).tolist() for _ in range(3)]
         assert found == expected(session, parts_of(engine, data), 3)
-    assert joined.hired == 4 and not joined.alive
+    assert joined.hired == 4
+    assert not joined.alive
 
 
 def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(
@@ -234,7 +237,8 @@ def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(
         pytest.raises(OptionError, match="another processor"),
     ):
         session.step(AT)
-    assert not any(isinstance(one, int) for one in joined.answers) and not joined.alive
+    assert not any(isinstance(one, int) for one in joined.answers)
+    assert not joined.alive
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, DataError("x.csv, line 7")])
@@ -247,7 +251,8 @@ def test_a_run_that_is_stopped_leaves_no_worker_behind(stop, joined, data):
         pytest.raises(stop if isinstance(stop, type) else type(stop)),
     ):
         session.step(AT)
-    assert joined.hired == 2 and not joined.alive
+    assert joined.hired == 2
+    assert not joined.alive
 
 
 def test_questions_are_asked_before_between_and_after_steps(joined, data, exactly):
@@ -264,10 +269,10 @@ def test_questions_are_asked_before_between_and_after_steps(joined, data, exactl
         found += [session.step(AT).tolist(), session.step(AT).tolist()]
         assert joined.alive
         counts.append(session.ask({"three": Counts()})["three"])
-        assert not joined.alive and found == expected(
-            session, parts_of(TWO, data, workers=2), 3
-        )
-    assert joined.hired == 2 and {one.sum() for one in counts} == {float(ROWS)}
+        assert not joined.alive
+        assert found == expected(session, parts_of(TWO, data, workers=2), 3)
+    assert joined.hired == 2
+    assert {one.sum() for one in counts} == {float(ROWS)}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -285,7 +290,8 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
             found.append(
                 (session.step(AT).tolist(), session._steps.held_records.record_count)
             )
-    assert found[0] == found[1] and found[0][1] == table["patient"].nunique()
+    assert found[0] == found[1]
+    assert found[0][1] == table["patient"].nunique()
     with pytest.raises(OptionError, match="contributions=2"):
         opened(tmp_path / "x.csv", TWO, options=options | {"contributions": 2})
     shares = list(

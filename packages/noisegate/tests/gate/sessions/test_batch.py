@@ -80,7 +80,8 @@ def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch)
         std = steps_of(session.plan).noise_std_natural
         left = np.array([session.step(AT)["g"] - clipped for _ in range(400)]) / std
     # 800 draws: an honest standard deviation is off by a sixth, or a mean by 0.2, less than once in 1e8 runs.
-    assert np.std(left) == pytest.approx(1, rel=1 / 6) and abs(left.mean()) < 0.2
+    assert np.std(left) == pytest.approx(1, rel=1 / 6)
+    assert abs(left.mean()) < 0.2
 
 
 @pytest.mark.parametrize("length", [1e-3, 0.999, 1.0, 1.5, 1e6, 1e300, np.inf, np.nan])
@@ -91,11 +92,9 @@ def test_a_vector_is_clipped_as_a_whole_exactly(length, exactly):
     with opened(vector, parameters={"g": (2,), "h": (2, 1)}) as session:
         found = session.step(AT)
     norm = np.sqrt(np.square(found.astype(object)).sum())
-    assert (
-        norm <= UNITS
-        and (norm >= 0.99 * UNITS * min(length, 1) or not np.isfinite(length))
-        and len(found) == 4
-    )
+    assert norm <= UNITS
+    assert norm >= 0.99 * UNITS * min(length, 1) or not np.isfinite(length)
+    assert len(found) == 4
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
@@ -118,7 +117,8 @@ def test_every_step_is_of_a_new_poisson_sample():
             session.step(AT)
     drawn = np.array(sizes[-30:])
     # Binomial: mean 200, standard deviation 12.6; six of these for one draw, of which 30 are never all alike.
-    assert np.abs(drawn - 200).max() < 76 and drawn.std() > 4
+    assert np.abs(drawn - 200).max() < 76
+    assert drawn.std() > 4
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -188,7 +188,8 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
         for _ in range(6):
             session.step(AT)
     first, again = seen[-6:-3], seen[-3:]
-    assert first == again and sorted(np.concatenate(first)) == pytest.approx(
+    assert first == again
+    assert sorted(np.concatenate(first)) == pytest.approx(
         np.linspace(0, 1, 40).tolist()
     )
     assert all(first)
@@ -219,7 +220,9 @@ def test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step():
     with opened(writes) as session:
         session.step(given)
         session.step(given)
-    assert max(seen) < 10 and not given["w"].any() and not given["x"].any()
+    assert max(seen) < 10
+    assert not given["w"].any()
+    assert not given["x"].any()
 
 
 @pytest.mark.parametrize("rows", ["any", "empty", "one"])
@@ -271,14 +274,11 @@ def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_z
         first, second = session.step(AT), session.step(AT)
         assert session.remaining_steps == 2
         session.release({"g": np.zeros(2)})
-    assert (
-        drawn == [[0, 0]] * 2
-        and (first["g"] == second["g"]).all()
-        and (first["g"] != 0).all()
-    )
-    assert (
-        kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT] and not recwarn.list
-    )
+    assert drawn == [[0, 0]] * 2
+    assert (first["g"] == second["g"]).all()
+    assert (first["g"] != 0).all()
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,8 @@ def test_an_interruption_in_a_function_stops_the_run_and_costs_nothing(drawn, le
 
     with pytest.raises(KeyboardInterrupt):
         opened(vector, ledger=ledger).step(AT)
-    assert not drawn and kinds(ledger) == [Kind.RESERVE, Kind.VOID]
+    assert not drawn
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
 
 
 def test_a_release_is_certified_and_verified(tmp_path):
@@ -313,14 +314,10 @@ def test_a_release_is_certified_and_verified(tmp_path):
         release = session.release({"g": np.arange(5.0)})
     release.save(tmp_path)
     certificate = Release.load(tmp_path).certificate
-    assert (
-        certificate == Certificate.from_json(certificate.to_json())
-        and certificate.check() <= 2.0
-    )
-    assert (
-        certificate.events[0].steps_of_a_record == 2
-        and certificate.adjacency is Adjacency.ADD_REMOVE
-    )
+    assert certificate == Certificate.from_json(certificate.to_json())
+    assert certificate.check() <= 2.0
+    assert certificate.events[0].steps_of_a_record == 2
+    assert certificate.adjacency is Adjacency.ADD_REMOVE
     assert (
         "| b | 2 x 3 steps on 2 disjoint shards in turn, each of a sample as a whole |"
         in render(certificate)

@@ -84,7 +84,8 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
     with opened(plan=plan_of(steps=2)) as session:
         first, second = session.step(START), session.step(START)
     values = torch.stack([first["w"], second["w"]])
-    assert torch.isfinite(values).all() and len(set(values.flatten().tolist())) == 6
+    assert torch.isfinite(values).all()
+    assert len(set(values.flatten().tolist())) == 6
     assert values.abs().max() < 10 * steps_of(session.plan).noise_std_natural
 
 
@@ -154,7 +155,8 @@ def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):
         with pytest.raises(OptionError, match="do not match"):
             session.ask({"counts": Counts()})
         release = session.release(START)
-    assert counts.sum() == pytest.approx(80, abs=20) and set(release.values) == {
+    assert counts.sum() == pytest.approx(80, abs=20)
+    assert set(release.values) == {
         "counts",
         "gradients",
     }
@@ -167,10 +169,8 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
         session.step(START)
         final = {"w": torch.tensor([1.0, 2.0, 3.0]), "bias": torch.tensor(4.0)}
         release = session.release(final)
-    assert (
-        release.values["gradients"][:, 0].tolist() == [1, 2, 3, 4]
-        and release.certificate.public["why"] == "a test"
-    )
+    assert release.values["gradients"][:, 0].tolist() == [1, 2, 3, 4]
+    assert release.certificate.public["why"] == "a test"
     # Fewer steps than planned cost the whole plan.
     assert release.certificate.events[0].steps == 4
     folder = write_model(
@@ -413,7 +413,8 @@ def test_adding_removing_or_changing_a_record(make, place):
     added = [squared(found - without) for found in with_it.values()]
     assert max(added) <= units**2
     # The bound is met but for rounding, two factors being coarser.
-    assert max(added) > 0.97 * units**2 and min(added) == 0
+    assert max(added) > 0.97 * units**2
+    assert min(added) == 0
     some = list(with_it.values())[::5]
     assert max(squared(a - b) for a in some for b in some) <= 4 * units**2
 
@@ -431,10 +432,8 @@ def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
     made = plain_source()
     on, above, far, single = (total(made, [(which, 0)]) for which in (5, 6, 9, 7))
     scale = made[1].scale
-    assert (
-        np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20
-        and np.abs(above - on).max() < UNITS * 0.002
-    )
+    assert np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20
+    assert np.abs(above - on).max() < UNITS * 0.002
     assert np.abs(far / scale - hostile()[5]).max() < NORM * 0.002
     assert single[0] / scale == pytest.approx(NORM, rel=0.002)
 

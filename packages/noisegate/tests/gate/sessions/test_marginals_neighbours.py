@@ -170,10 +170,8 @@ def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(
     other = [*RECORDS, EXTRA[1]] if adjacency == "replace-one" else RECORDS
     one, plan = run([*RECORDS, EXTRA[0]], algorithm, adjacency, first)
     two, _ = run(other, algorithm, adjacency, second := first.replay())
-    assert (
-        set(one.values) == set(two.values)
-        and len(first.measured) == len(second.measured) > 0
-    )
+    assert set(one.values) == set(two.values)
+    assert len(first.measured) == len(second.measured) > 0
     # Add-remove: one record is in one cell of each table. Replace-one: two, so that the norm is √2.
     distance = neighbour_distance(plan.budget)
     norm = math.sqrt(distance)
@@ -181,20 +179,18 @@ def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(
     for name, values in one.values.items():
         assert np.array_equal(values, np.rint(values))  # no noise came in
         moved.append(np.linalg.norm(values - two.values[name]))
-        assert moved[-1] <= norm + 1e-12 and one.noise_std[name] == two.noise_std[name]
+        assert moved[-1] <= norm + 1e-12
+        assert one.noise_std[name] == two.noise_std[name]
     # Not vacuous: the records differ in every column.
-    assert (
-        max(moved) == pytest.approx(norm)
-        and len(first.scores) == len(second.scores) > 0
-    )
+    assert max(moved) == pytest.approx(norm)
+    assert len(first.scores) == len(second.scores) > 0
     apart = [
         np.abs(a - b).max() for a, b in zip(first.scores, second.scores, strict=True)
     ]
     # AIM weighs the score of a table by what it has in common with the others: at most as much as with itself and both.
     (stated,) = first.stated["scores"]
-    assert stated == distance * (4 if algorithm == "AIM" else 1) and max(
-        apart
-    ) <= stated * (1 + 1e-9)
+    assert stated == distance * (4 if algorithm == "AIM" else 1)
+    assert max(apart) <= stated * (1 + 1e-9)
     assert first.stated["measured"] == {distance}
     # MST's score is the largest column of a table, which need not be the one that a record is in.
     assert algorithm == "MST" or max(apart) > 0

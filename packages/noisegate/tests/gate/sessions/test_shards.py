@@ -103,9 +103,8 @@ def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
         shards._Split.of(np.delete(words, 3), 7),
     )
     assert sorted(with_it.order) == list(range(500))
-    assert (
-        with_it.sizes.sum() == 500 and np.abs(with_it.sizes - without.sizes).sum() == 1
-    )
+    assert with_it.sizes.sum() == 500
+    assert np.abs(with_it.sizes - without.sizes).sum() == 1
     changed = int(words[3] % 7)
     uniform = np.random.default_rng(1).random((7, 4))
     old = [place for place in range(500) if place != 3]
@@ -239,7 +238,8 @@ def test_each_shard_is_asked_by_itself(exactly):
     with opened(One(), steps=20, shards=200, sampling_probability=0.2) as session:
         asked = np.array([session.step(AT)[0] / UNITS for _ in range(20)])
     # Binomial: mean 40, standard deviation 5.7.
-    assert np.abs(asked - 40).max() < 34 and asked.std() > 2
+    assert np.abs(asked - 40).max() < 34
+    assert asked.std() > 2
 
 
 class Memory(Means):

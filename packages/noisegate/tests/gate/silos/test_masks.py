@@ -43,7 +43,8 @@ def silos(count, tmp_path, **changes):
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_masks_cancel(count, tmp_path):
     total = sum(one.mask("pairs", 50) for one in silos(count, tmp_path))
-    assert total.dtype == np.uint64 and not total.any()
+    assert total.dtype == np.uint64
+    assert not total.any()
 
 
 def test_signed_values_of_any_size_come_out_of_the_masks(tmp_path):

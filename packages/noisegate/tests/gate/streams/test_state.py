@@ -67,9 +67,8 @@ def test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period(
     )
 
     (last,) = stream(EMPTY, start=3)
-    assert len(held(folder)[0]) > 6 and all(
-        arrays == erased for arrays in held(folder)[0].values()
-    )
+    assert len(held(folder)[0]) > 6
+    assert all(arrays == erased for arrays in held(folder)[0].values())
     assert held(folder)[1] == ["plan"]
 
     # The last answer is given again, and nothing is compared with its records any more, nor drawn.
@@ -86,9 +85,8 @@ def test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period(
     keep_seals(folder)
     with pytest.raises(OptionError, match="planned for 3 periods, and has all of them"):
         stream(EMPTY, start=4)
-    assert all(arrays == erased for arrays in held(folder)[0].values()) and held(
-        folder
-    )[1] == ["plan"]
+    assert all(arrays == erased for arrays in held(folder)[0].values())
+    assert held(folder)[1] == ["plan"]
 
 
 @POSIX
@@ -115,10 +113,8 @@ def test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left(
         "plan",
     ]
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
-    assert (
-        folder.stat().st_mode & 0o777 == 0o700
-        and "could be opened by others (mode 0777)" in caplog.text
-    )
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert "could be opened by others (mode 0777)" in caplog.text
 
     caplog.clear()
     StreamState(tmp_path / "s.json").open_for_plan(plan)
@@ -183,7 +179,8 @@ def test_on_a_full_disk_nothing_is_answered_or_paid_for_twice(
     assert len(answered) >= 3 and len(failed) >= 6 + 4 * len(
         answered
     )  # key, plan, booked.json; answered, and erased
-    assert (history.count("confirm"), history.count("commit")) == (1, 1)
+    assert history.count("confirm") == 1
+    assert history.count("commit") == 1
 
 
 def test_a_stream_goes_on_at_another_place(stream, tmp_path):

@@ -32,10 +32,8 @@ def test_a_table_becomes_a_data_set_with_its_statement(model):
         {"age": datasets.Value("int64"), "job": datasets.Value("string")}
     )
     assert made.to_list() == pa.concat_tables(model.batches(20, seed=1)).to_pylist()
-    assert (
-        "(5, 1e-05)-differential privacy" in made.info.description
-        and len(model.to_datasets(0)) == 0
-    )
+    assert "(5, 1e-05)-differential privacy" in made.info.description
+    assert len(model.to_datasets(0)) == 0
     assert set(model.to_datasets(10, where={"job": "a"})["job"]) == {"a"}
     with pytest.raises(OptionError, match="n=-1"):
         model.to_datasets(-1)

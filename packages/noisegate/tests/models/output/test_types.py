@@ -54,10 +54,8 @@ def test_a_file_comes_back_as_it_is_written(name, tmp_path):
         assert all(
             re.fullmatch(cells, str(cell)) for cell in made[column].to_pylist()
         ), column
-    assert (
-        made.schema == read_table(FILES / name).schema
-        and Schema.loads(schema.dumps()) == schema
-    )
+    assert made.schema == read_table(FILES / name).schema
+    assert Schema.loads(schema.dumps()) == schema
 
 
 def column(kind, group, dtype, random, rows, *, gaps):
@@ -110,11 +108,11 @@ def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
         again.sample(5, like=frame),
         {name: one for name, one in types(frame).items() if stated(one)},
     )
-    assert type(like) is type(frame) and types(like) == types(frame) == types(
-        concat([frame, like])
-    )
+    assert type(like) is type(frame)
+    assert types(like) == types(frame) == types(concat([frame, like]))
     for found in (model.sample(5), again.sample(5)):
-        assert type(found) is type(frame) and known.items() <= types(found).items()
+        assert type(found) is type(frame)
+        assert known.items() <= types(found).items()
 
 
 def stated(dtype):

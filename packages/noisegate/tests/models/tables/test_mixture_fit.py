@@ -128,9 +128,8 @@ def test_a_small_mixture_is_recovered_where_noise_is_low(label):
     )
     one.run()
     found = joint_of(one, label)
-    assert (
-        found.sum() == pytest.approx(1, abs=1e-5) and from_pairs(found, truth()) < 0.01
-    )
+    assert found.sum() == pytest.approx(1, abs=1e-5)
+    assert from_pairs(found, truth()) < 0.01
     assert from_pairs(found, truth()) < 0.25 * from_pairs(
         product_of(truth(), label), truth()
     )
@@ -169,10 +168,8 @@ def test_triples_are_matched():
     )
     for one in (pairs_only, both, triples_only):
         one.run()
-    assert (
-        distance(joint_of(both), truth()) < 0.02
-        and distance(joint_of(triples_only), truth()) < 0.02
-    )
+    assert distance(joint_of(both), truth()) < 0.02
+    assert distance(joint_of(triples_only), truth()) < 0.02
     assert distance(joint_of(both), truth()) < 0.7 * distance(
         joint_of(pairs_only), truth()
     )
@@ -182,9 +179,8 @@ def test_classes_without_a_record_do_not_break_the_fit():
     tables = [replace(one, counts=one.counts - 1e6) for one in released(asked(), 5.0)]
     one = fit(tables, settings=MixtureSettings(components=4, steps=20))
     one.run()
-    assert np.isfinite(joint_of(one)).all() and joint_of(one).sum() == pytest.approx(
-        1, abs=1e-5
-    )
+    assert np.isfinite(joint_of(one)).all()
+    assert joint_of(one).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
@@ -205,7 +201,8 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
 
     whole, states = new(), {}
     whole.run(lambda state: states.update({state.step: whole.state_dict()}))
-    assert list(states) == list(range(1, whole.step + 1)) and whole.steps == whole.step
+    assert list(states) == list(range(1, whole.step + 1))
+    assert whole.steps == whole.step
     # In the trial, at its last step, at the first of the fit, where either goes on, and close to the end.
     each = settings.steps if far else SMALL.steps
     for step in sorted(
@@ -217,7 +214,8 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
         again.run()
         for name, part in vars(again.components).items():
             assert part.tobytes() == getattr(whole.components, name).tobytes()
-        assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
+        assert again.step == whole.step
+        assert again.discrepancy == whole.discrepancy
 
 
 SEARCH_SMALL = MixtureSettings(components=60, steps=300)
@@ -336,7 +334,8 @@ def test_the_correlation_of_a_pair_outlives_noise_that_is_larger_than_its_cells(
         left.append(np.square(found - drawn).sum() / np.square(noisy - drawn).sum())
         errors.append(correlation_of(found) - correlation_of(drawn))
     assert np.mean(left) < 0.2
-    assert abs(np.mean(errors)) < 0.06 and np.std(errors) < 0.1
+    assert abs(np.mean(errors)) < 0.06
+    assert np.std(errors) < 0.1
 
 
 def test_of_independent_columns_next_to_no_dependence_is_left():
@@ -365,14 +364,17 @@ def test_a_clear_table_stays_as_it_was(ordered):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_columns_that_nearly_say_the_same_are_followed_to_the_noise(seed):
     one = fitted(alike(9_000, 2.0, seed=seed))
-    assert one.discrepancy < 1.5 and one.warning is None
+    assert one.discrepancy < 1.5
+    assert one.warning is None
 
 
 def test_a_search_that_ends_far_goes_on_and_comes_nearer():
     one = fitted(alike(200_000, 2.0), MixtureSettings(components=100, steps=40))
     first = fitted(alike(9_000, 2.0), MixtureSettings(components=100, steps=200))
     # Twice as many steps of the trial and of the fit, or once.
-    assert (one.step, first.step) == (4 * 40, 2 * 200) and one.step == one.steps
+    assert one.step == 4 * 40
+    assert first.step == 2 * 200
+    assert one.step == one.steps
     assert first.discrepancy < 1.5 < FAR < one.discrepancy
 
 
@@ -406,10 +408,8 @@ def test_a_fit_far_from_its_release_says_so():
     released = alike(9_000, 2.0)
     one = fitted(released, MixtureSettings(components=2, steps=30))
     assert one.discrepancy > FAR
-    assert (
-        one.warning is not None
-        and f"{one.discrepancy:.2g} times what the noise" in one.warning
-    )
+    assert one.warning is not None
+    assert f"{one.discrepancy:.2g} times what the noise" in one.warning
     assert '"components": 4, "steps": 90' in one.warning
     assert search_fit(*released).warning is None  # not run yet
 

@@ -33,14 +33,17 @@ def records():
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
     found = pack_tables([table((0, 1, 2), counts, 0.5)], numbered_domain(SIZES), LABEL)
-    assert found.sizes == (2, 2) and found.pair_counts.shape == (3, 4, 4)
+    assert found.sizes == (2, 2)
+    assert found.pair_counts.shape == (3, 4, 4)
     for row in range(3):
         assert found.pair_counts[row, :2, 2:].tolist() == counts[:, row, :].tolist()
-    assert (
-        found.pair_inverse_std.tolist()
-        == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
-        and found.triples == ()
-    )
+    assert found.pair_inverse_std.tolist() == [
+        [0, 0, 2, 2],
+        [0, 0, 2, 2],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+    ]
+    assert found.triples == ()
 
 
 def test_tables_without_the_label_are_not_used(records):
@@ -51,9 +54,8 @@ def test_tables_without_the_label_are_not_used(records):
         numbered_domain(SIZES),
         LABEL,
     )
-    assert np.array_equal(found.one_way_counts, more.one_way_counts) and np.array_equal(
-        found.class_counts, more.class_counts
-    )
+    assert np.array_equal(found.one_way_counts, more.one_way_counts)
+    assert np.array_equal(found.class_counts, more.class_counts)
 
 
 def measured(records, seed, columns, stds):
@@ -147,5 +149,6 @@ def test_shares_are_positive_and_sum_to_one(std, scale):
         scale=std, size=(3, 8)
     )
     shares = shares_of(singles, singles.sum(axis=1), std)
-    assert ((shares > 0).all() or std == 1e-9) and (shares >= 0).all()
+    assert (shares > 0).all() or std == 1e-9
+    assert (shares >= 0).all()
     assert shares.sum(axis=1) == pytest.approx(np.ones(3))

@@ -113,7 +113,8 @@ def test_a_type_that_holds_no_values_is_refused(column):
 
 def test_words_are_there(column):
     for words in (column.expected_value, column.cell_cure, column.range_text):
-        assert isinstance(words, str) and words
+        assert isinstance(words, str)
+        assert words
     assert column.croissant_type.startswith("sc:")
     assert column.table_schema_type in (
         *("boolean", "date", "datetime", "duration", "integer", "number", "string"),

@@ -239,6 +239,5 @@ def test_a_package_is_read_by_the_libraries_of_its_descriptions(tmp_path):
     records = mlcroissant.Dataset(str(folder / "croissant.json")).records("records")
     texts = [record["records/stay"] for record in records]
     present = [text for text in texts if isinstance(text, bytes)]
-    assert present and all(
-        parse_duration(text.decode()) is not None for text in present
-    )
+    assert present
+    assert all(parse_duration(text.decode()) is not None for text in present)

@@ -123,12 +123,14 @@ NUMBERS = [f"{5 + i % 90 / 10}" for i in range(300)]
 def test_numbers_with_limits_are_drafted(texts, limits, bounds):
     drafted = draft(pd.DataFrame({"x": [*NUMBERS, *texts * 5]}))
     column = drafted.schema.column("x")
-    assert (column.kind, column.limits) == ("decimal", tuple(limits))
+    assert column.kind == "decimal"
+    assert column.limits == tuple(limits)
     assert (column.lower, column.upper, column.format) == (*bounds, "0.0")
     assert f"all cells are numbers but {limits[0]!r}" in drafted.toml()
     commas = [text.replace(".", ",") for text in NUMBERS]
     comma_column = draft_schema(pd.DataFrame({"x": [*commas, "<5,0"]})).column("x")
-    assert (comma_column.format, comma_column.limits) == ("0,0", ("<5,0",))
+    assert comma_column.format == "0,0"
+    assert comma_column.limits == ("<5,0",)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,8 @@ def test_a_model_draws_and_answers_limits():
     assert infer(model, "crosstab(crp, sex)")[0].name == "crp = <1.5, sex = f"
     assert len(infer(model, "share(crp = <1.5) by sex")) == 3
     sample = model.sample(500, seed=1)
-    assert (sample["crp"].type, sample["old"].type) == (pa.string(), pa.float64())
+    assert sample["crp"].type == pa.string()
+    assert sample["old"].type == pa.float64()
     share = np.mean([cell == "<1.5" for cell in sample["crp"].to_pylist()])
     assert share == pytest.approx(is_low.mean(), abs=0.08)
     low = model.sample(9, seed=1, where={"crp": "<1.5"})

@@ -76,10 +76,8 @@ def clinic():
 
 def test_toml_and_json_give_the_schema_back(tmp_path):
     schema = clinic()
-    assert (
-        LinkedSchema.loads(schema.dumps()) == schema
-        and LinkedSchema.from_json(schema.to_json()) == schema
-    )
+    assert LinkedSchema.loads(schema.dumps()) == schema
+    assert LinkedSchema.from_json(schema.to_json()) == schema
     assert LinkedSchema.from_json(schema.to_json()).digest() == schema.digest()
     schema.to_toml(tmp_path / "clinic.toml")
     assert read_schema(tmp_path / "clinic.toml") == schema
@@ -98,14 +96,13 @@ def test_the_table_of_transitions():
     ]
     assert list(diagnoses.schema.names[-5:]) == ["visits.number", *theirs]
     # Numbers of children up to `most`, gaps up to the longest, and only what a row may lack is missing.
-    assert (
-        visits.schema.column(visits.number).upper == 30
-        and visits.schema.column(visits.gap).upper == 365
-    )
+    assert visits.schema.column(visits.number).upper == 30
+    assert visits.schema.column(visits.gap).upper == 365
     assert [
         column.name for column in visits.schema.columns if not column.missing
     ] == whose
-    assert diagnoses.first is None and diagnoses.gap is None
+    assert diagnoses.first is None
+    assert diagnoses.gap is None
 
 
 def test_a_child_beside_its_parent_keeps_to_the_rules_of_both():
@@ -250,10 +247,8 @@ def test_real_numbers_have_gaps_too():
     ticks = ticks_at(order, np.asarray([0.0, 0.5, 1.0]))
     np.testing.assert_allclose(ticks, [0.0, 2.0, 4.0])
     np.testing.assert_allclose(positions_at(order, ticks), [0.0, 0.5, 1.0])
-    assert (
-        gap_column(order, "gap", 1.5).upper == 1.5
-        and gap_column(order, "gap", 99).upper == 4.0
-    )
+    assert gap_column(order, "gap", 1.5).upper == 1.5
+    assert gap_column(order, "gap", 99).upper == 4.0
 
 
 def test_an_origin_outside_the_bounds_is_moved_to_them():

@@ -226,8 +226,10 @@ def test_a_table_is_read_in_batches_and_anew_in_each_pass(address_of, kind):
 def test_a_table_in_a_database_is_drafted(address_of, kind):
     drafted = draft(address_of(kind))
     kinds = {column.name: column.kind for column in drafted.schema.columns}
-    assert kinds["price"] == "decimal" and kinds["day"] == "date"
-    assert kinds["level"] in ("integer", "ordinal") and kinds["job"] == "categorical"
+    assert kinds["price"] == "decimal"
+    assert kinds["day"] == "date"
+    assert kinds["level"] in ("integer", "ordinal")
+    assert kinds["job"] == "categorical"
     assert "id" in drafted.ignored
     # JSON is text in SQLite.
     assert ("papers" in drafted.ignored) == (kind == "postgresql")
@@ -407,7 +409,8 @@ def test_a_server_that_is_not_there_or_is_asked_wrongly(database, monkeypatch):
         with pytest.raises((DataError, OptionError, MissingExtraError)) as refusal:
             read(url, AGES)
         assert message in str(refusal.value)
-        assert "secret" not in str(refusal.value) and "cr@" not in str(refusal.value)
+        assert "secret" not in str(refusal.value)
+        assert "cr@" not in str(refusal.value)
         assert refusal.value.__context__ is None
     monkeypatch.setattr("noisegate.errors.find_spec", lambda _: None)
     with pytest.raises(
@@ -419,7 +422,8 @@ def test_a_server_that_is_not_there_or_is_asked_wrongly(database, monkeypatch):
 def test_a_database_on_this_machine_needs_no_server_in_its_address():
     for path in ("postgresql:///clinic?table=t", "postgresql://clinic?table=t"):
         address = parse_server_address(Path(path))
-        assert address.shown == "postgresql:///clinic" and address.table == "t"
+        assert address.shown == "postgresql:///clinic"
+        assert address.table == "t"
         assert address.uri("a=1") == "postgresql:///clinic?a=1"
     several = parse_server_address(Path("postgres://u@[::1]:5432,b:1/db?sslmode=off"))
     assert several.uri() == "postgres://u@[::1]:5432,b:1/db?sslmode=off"

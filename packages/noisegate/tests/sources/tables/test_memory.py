@@ -128,7 +128,8 @@ def test_an_array_of_numbers_has_the_columns_of_the_schema_in_their_order(kind):
     sampled = native_form(values, NUMBERS)(pa.table({"age": [1], "rate": [None]}, schema=pa.schema(
         [("age", pa.int64()), ("rate", pa.float64())]
     )))  # fmt: skip
-    assert sampled.dtype == np.float64 and np.isnan(sampled[0, 1])
+    assert sampled.dtype == np.float64
+    assert np.isnan(sampled[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,8 @@ def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd)
         match=r"LazyFrame: cannot be read to its end; data = data.collect\(\)",
     ) as caught:
         list(TableSource(many, schema, batch_rows=1000).batches())
-    assert caught.value.__context__ is None and SECRET not in "".join(
-        capfd.readouterr()
-    )
+    assert caught.value.__context__ is None
+    assert SECRET not in "".join(capfd.readouterr())
     with pytest.raises(DataError, match="cannot be computed"):
         TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
 
@@ -410,13 +410,12 @@ def test_objects_of_one_type_become_what_they_say():
         None,
     ]
     assert objects_to_arrow([True, np.bool_(False)]).to_pylist() == [True, False]
-    assert (
-        objects_to_arrow([]).to_pylist() == []
-        and objects_to_arrow([None, pd.NaT]).null_count == 2
-    )
+    assert objects_to_arrow([]).to_pylist() == []
+    assert objects_to_arrow([None, pd.NaT]).null_count == 2
 
 
 def test_a_refused_cell_does_not_travel_in_the_error():
     with pytest.raises(DataError) as caught:
         objects_encode(["0.1", "secret diagnosis"], OBJECTS_NUMBERS)
-    assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None

@@ -353,7 +353,8 @@ def test_dtypes_do_not_depend_on_the_records(people, schema):
         native_form(frame, schema)(table)
         for frame in (pl.from_arrow(people), pl.from_arrow(people[:1]))
     )
-    assert one.equals(other) and one.schema == other.schema
+    assert one.equals(other)
+    assert one.schema == other.schema
 
 
 def test_polars_categories_become_the_levels_of_the_schema(people, schema):
@@ -463,7 +464,8 @@ def test_what_does_not_fit_is_refused():
 )
 def test_labels_become_a_column(labels):
     table = with_labels(pa.table({"a": [1, 2, 3]}), labels, "y")
-    assert table["y"].to_pylist() == [1, 0, 1] and table["y"].type == pa.int64()
+    assert table["y"].to_pylist() == [1, 0, 1]
+    assert table["y"].type == pa.int64()
 
 
 def test_labels_that_do_not_fit_are_refused_without_a_word_of_them():

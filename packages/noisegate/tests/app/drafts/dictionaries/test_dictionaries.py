@@ -58,7 +58,8 @@ def stated(found, **values):
 
 def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
     found = drafted(tmp_path, REDCAP, label="smoker")
-    assert found.kind == "REDCap data dictionary" and found.open == (
+    assert found.kind == "REDCap data dictionary"
+    assert found.open == (
         "visit",
         "hba1c",
         "bmi",
@@ -132,7 +133,8 @@ def test_a_code_book_in_excel_is_the_same(tmp_path):
 
 
 def check_codebook(found):
-    assert found.kind == "code book" and found.open == ("visits", "thing")
+    assert found.kind == "code book"
+    assert found.open == ("visits", "thing")
     assert list(found.ignored) == ["patient_id", "remarks"]
     columns = {entry.name: entry.column for entry in found.entries}
     assert columns["sex"] == Categorical(name="sex", levels=(1, 2), missing=True)
@@ -156,12 +158,12 @@ def check_codebook(found):
 
 def test_frictionless_schemas_and_packages(tmp_path):
     found = drafted(tmp_path, PACKAGE, "datapackage.json", table="visits")
-    assert (found.kind, found.open) == ("Frictionless Table Schema", ("age",))
+    assert found.kind == "Frictionless Table Schema"
+    assert found.open == ("age",)
     assert list(found.ignored) == ["visit", "born", "place", "note"]
     schema = Schema.loads(stated(found, age=(None, 120)))
-    assert schema.missing_values == ("", "-") and schema.column("sex") == Categorical(
-        name="sex", levels=("f", "m")
-    )
+    assert schema.missing_values == ("", "-")
+    assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
     assert schema.column("grade") == Ordinal(
         name="grade", levels=(1, 2, 3), missing=True
     )
@@ -187,11 +189,9 @@ def test_frictionless_schemas_and_packages(tmp_path):
 
 def test_csvw_metadata(tmp_path):
     found = drafted(tmp_path, CSVW, "study.csv-metadata.json")
-    assert (found.kind, found.open, list(found.ignored)) == (
-        "CSVW metadata",
-        ("stays",),
-        ["Patient", "day", "note"],
-    )
+    assert found.kind == "CSVW metadata"
+    assert found.open == ("stays",)
+    assert list(found.ignored) == ["Patient", "day", "note"]
     schema = Schema.loads(stated(found, stays=(None, 99)))
     assert schema.missing_values == ("", "NA")
     assert schema.column("Age") == Integer(name="Age", lower=0, upper=120, missing=True)
@@ -297,19 +297,18 @@ def test_stated_facts_stay_and_the_rest_are_gaps(read):
         "income": Gap(name="income", kind="continuous"),
         "id": None,
     }
-    assert (label, missing_values) == ("job", ("", "-"))
+    assert label == "job"
+    assert missing_values == ("", "-")
 
 
 def test_options_overrule_the_file(read):
     columns, label, _ = read(
         FILE, {"age": "continuous", "id": "categorical", "new": "ignore"}, label="sex"
     )
-    assert (columns["age"].kind, columns["id"].kind, columns["new"], label) == (
-        "continuous",
-        "categorical",
-        None,
-        "sex",
-    )
+    assert columns["age"].kind == "continuous"
+    assert columns["id"].kind == "categorical"
+    assert columns["new"] is None
+    assert label == "sex"
 
 
 @pytest.mark.parametrize("label", ["nowhere", "id"])
