@@ -30,16 +30,16 @@ class ByPlace(TorchDispatchMode):
         self._operations = operations
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
+        product = func(*args, **(kwargs or {}))
         if (
             func in self._operations
-            and found.dtype == torch.float32
-            and found.ndim
-            and len(found) > 1
+            and product.dtype == torch.float32
+            and product.ndim
+            and len(product) > 1
         ):
-            found[1::2] = torch.nextafter(found[1::2], torch.tensor(torch.inf))
+            product[1::2] = torch.nextafter(product[1::2], torch.tensor(torch.inf))
             # Records may stand in the columns as well.
-            found[..., 1::2] = torch.nextafter(
-                found[..., 1::2], torch.tensor(-torch.inf)
+            product[..., 1::2] = torch.nextafter(
+                product[..., 1::2], torch.tensor(-torch.inf)
             )
-        return found
+        return product

@@ -74,9 +74,9 @@ def examples(module):
 def test_every_example_gives_what_it_says(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, test in examples(import_module(module)).items():
-        said = []
-        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
-        assert not said, f"{name}:\n{''.join(said)}"
+        printed = []
+        doctest.DocTestRunner(verbose=False).run(test, out=printed.append)
+        assert not printed, f"{name}:\n{''.join(printed)}"
 
 
 def public_names():

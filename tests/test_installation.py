@@ -58,7 +58,9 @@ def test_all_packages_have_one_version():
         tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text("utf-8"))
         for name in PACKAGES
     ]
-    assert {one["project"]["version"] for one in projects} == {noisegate.__version__}
+    assert {project["project"]["version"] for project in projects} == {
+        noisegate.__version__
+    }
     ours = {
         need
         for one in projects
@@ -75,7 +77,7 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        told = archive.read(metadata).decode()
+        metadata_text = archive.read(metadata).decode()
     tree = ROOT / "packages" / name / "src"
     files = {
         path.relative_to(tree).as_posix()
@@ -84,11 +86,11 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
     }
     assert any(not file.endswith(".py") for file in files)
     assert files - set(names) == set()
-    assert len({one.partition("/")[0] for one in names}) == 2, (
+    assert len({name.partition("/")[0] for name in names}) == 2, (
         "one package and its metadata"
     )
-    assert any(one.endswith("licenses/LICENSE") for one in names)
-    assert "License-Expression: Apache-2.0" in told
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert "License-Expression: Apache-2.0" in metadata_text
     with tarfile.open(source) as archive:
         assert any(one.endswith("/LICENSE") for one in archive.getnames())
 
@@ -96,10 +98,10 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
 @pytest.mark.slow
 def test_the_container_passes_the_demo():
     # A client of docker may be installed without its service.
-    found = [engine for engine in ENGINES if shutil.which(engine)]
+    engines = [engine for engine in ENGINES if shutil.which(engine)]
     working = [
         engine
-        for engine in found
+        for engine in engines
         if subprocess.run([engine, "info"], capture_output=True).returncode == 0
     ]
     if not working:
@@ -107,11 +109,11 @@ def test_the_container_passes_the_demo():
     engine, tag = working[0], "noisegate-test"
     if engine == "buildah":
         done(engine, "build", "-t", tag, "-f", "Containerfile", ".", cwd=ROOT)
-        made = done(engine, "from", tag).split()[-1]
+        digest = done(engine, "from", tag).split()[-1]
         try:
-            assert "synthetic" in done(engine, "run", made, "--", "noisegate", "demo")
+            assert "synthetic" in done(engine, "run", digest, "--", "noisegate", "demo")
         finally:
-            done(engine, "rm", made)
+            done(engine, "rm", digest)
         return
     done(engine, "build", "-t", tag, "-f", "Containerfile", ".", cwd=ROOT)
     assert "synthetic" in done(engine, "run", "--rm", "--network", "none", tag, "demo")

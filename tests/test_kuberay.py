@@ -44,10 +44,10 @@ def test_a_run_that_failed_is_not_tried_again_and_nobody_gets_in_without_a_token
 def test_all_machines_are_alike_and_see_the_records_under_one_path_and_only_to_read(
     documents,
 ):
-    found = pods(documents["RayJob"])
-    assert len({str(pod["nodeSelector"]) for pod in found}) == 1
-    assert len({pod["containers"][0]["image"] for pod in found}) == 1
-    for pod in found:
+    all_pods = pods(documents["RayJob"])
+    assert len({str(pod["nodeSelector"]) for pod in all_pods}) == 1
+    assert len({pod["containers"][0]["image"] for pod in all_pods}) == 1
+    for pod in all_pods:
         (container,) = pod["containers"]
         mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
         assert mounts["data"] == {
@@ -65,6 +65,6 @@ def test_all_machines_are_alike_and_see_the_records_under_one_path_and_only_to_r
 def test_the_head_runs_a_command_that_exists(documents):
     name, verb, *words = shlex.split(documents["RayJob"]["spec"]["entrypoint"])
     command = program().commands[verb]
-    known = {name for option in command.params for name in option.opts}
+    option_names = {name for option in command.params for name in option.opts}
     assert name == "noisegate"
-    assert {word for word in words if word.startswith("-")} <= known
+    assert {word for word in words if word.startswith("-")} <= option_names

@@ -30,7 +30,7 @@ def public():
     errors = [
         name for name, kind in inspect.getmembers(noisegate.errors, inspect.isclass)
     ]
-    found = {}
+    homes = {}
     for room, names in (
         ("noisegate", noisegate.__all__),
         ("noisegate.schema", noisegate.schema.__all__),
@@ -39,17 +39,17 @@ def public():
     ):
         for name in names:
             thing = getattr(import_module(room), name)
-            place = (
+            identity = (
                 id(thing)
                 if inspect.isclass(thing) or inspect.isfunction(thing)
                 else f"{room}.{name}"
             )
             if not name.startswith("__"):
                 point = noisegate._added().get(name) if room == "noisegate" else None
-                found.setdefault(
-                    place, f"{point.module}.{name}" if point else f"{room}.{name}"
+                homes.setdefault(
+                    identity, f"{point.module}.{name}" if point else f"{room}.{name}"
                 )
-    return {*found.values(), *extension_points()}
+    return {*homes.values(), *extension_points()}
 
 
 def listed():

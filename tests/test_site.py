@@ -22,8 +22,8 @@ FETCHED = re.compile(
 
 def foreign(text):
     """What `text`, of a page or a style sheet, has a browser fetch from another place."""
-    asked = (next(filter(None, found.groups())) for found in FETCHED.finditer(text))
-    return [one for one in asked if re.match(r"(?:[a-z]+:)?//", one)]
+    addresses = (next(filter(None, match.groups())) for match in FETCHED.finditer(text))
+    return [one for one in addresses if re.match(r"(?:[a-z]+:)?//", one)]
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +42,18 @@ def test_nothing_comes_from_elsewhere(site):
     read = [path for end in ("html", "css") for path in site.rglob(f"*.{end}")]
     assert len(read) > 30
     assert {
-        str(path.relative_to(site)): found
+        str(path.relative_to(site)): foreign_addresses
         for path in read
-        if (found := foreign(path.read_text("utf-8")))
+        if (foreign_addresses := foreign(path.read_text("utf-8")))
     } == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 def test_no_page_is_wider_than_the_screen(site, browser, width):
-    asked, wide = [], {}
+    requests, wide = [], {}
     with browser.new_page(viewport={"width": width, "height": 900}) as shown:
-        shown.on("request", lambda request: asked.append(request.url))
+        shown.on("request", lambda request: requests.append(request.url))
         for path in sorted(site.rglob("index.html")):
             shown.goto(path.as_uri())
             over = shown.evaluate(
@@ -63,7 +63,7 @@ def test_no_page_is_wider_than_the_screen(site, browser, width):
                 wide[str(path.relative_to(site))] = over
     assert wide == {}
     assert [
-        url for url in asked if not url.startswith(("file:", "data:", "blob:"))
+        url for url in requests if not url.startswith(("file:", "data:", "blob:"))
     ] == []
 
 
@@ -80,13 +80,13 @@ def _declared():
         ]
         groups += [*project["project"].get("optional-dependencies", {}).values()]
         groups += [*project.get("dependency-groups", {}).values()]
-    found = {
+    packages = {
         re.split(r"[<>=~!; ]", requirement)[0]
         for group in groups
         for requirement in group
     }
     return {
-        name for name in found if not re.fullmatch(r"noisegate(-\w+)?(\[.*)?", name)
+        name for name in packages if not re.fullmatch(r"noisegate(-\w+)?(\[.*)?", name)
     }
 
 

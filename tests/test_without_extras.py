@@ -94,9 +94,9 @@ def test_the_kernel_is_imported_alone(tmp_path):
 
 def without_torch(desk, run):
     """Every verb about a table; `run` gets a program and its arguments."""
-    asked = json.loads(run(QUERY).stdout)
-    assert asked["epsilon"] <= 1
-    assert not asked["torch"]
+    command = json.loads(run(QUERY).stdout)
+    assert command["epsilon"] <= 1
+    assert not command["torch"]
     priced = run(VERB, "plan", "--schema", "schema.toml", "--epsilon", 1, "--json")
     assert json.loads(priced.stdout)["method"] == "pairwise"
     assert (
@@ -113,8 +113,8 @@ def without_torch(desk, run):
         == 0
     )
     book = ("--dataset", "clinic", "--ledger", "ledger.db")
-    asked = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, *book)
-    refused = run(VERB, *asked, "--method", "dp-merf", "--out", "refused")
+    command = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, *book)
+    refused = run(VERB, *command, "--method", "dp-merf", "--out", "refused")
     assert refused.returncode == 2
     assert (
         "the fit of dp-merf needs torch; install it with: pip install 'noisegate[torch]'"
@@ -125,7 +125,7 @@ def without_torch(desk, run):
     )
     assert account["accounts"][0]["spent"] == 0
     assert not (desk / "refused.partial").exists()
-    fitted = run(VERB, *asked, "--out", "fitted")
+    fitted = run(VERB, *command, "--out", "fitted")
     assert fitted.returncode == 0, fitted.stderr
     assert run(VERB, "sample", "fitted", "-n", 10, "-o", "fitted.csv").returncode == 0
     assert json.loads(run(VERB, "verify", "model", "--json").stdout)["ok"]
@@ -162,14 +162,14 @@ def test_a_table_needs_no_torch(desk):
 
 
 def test_a_mistyped_method_is_told_the_near_one_and_not_that_torch_is_needed(desk):
-    asked = ("plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-drre")
-    ended = python(f"{BLOCKED}\n{VERB}", *asked, cwd=desk)
-    told = " ".join(ended.stderr.split())
-    assert (ended.returncode, "(did you mean dp-dre?)" in told, "torch" in told) == (
+    command = ("plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-drre")
+    ended = python(f"{BLOCKED}\n{VERB}", *command, cwd=desk)
+    text = " ".join(ended.stderr.split())
+    assert (ended.returncode, "(did you mean dp-dre?)" in text, "torch" in text) == (
         2,
         True,
         False,
-    ), told
+    ), text
 
 
 @pytest.mark.parametrize("package", sorted(EXTRAS))
@@ -230,16 +230,16 @@ def test_a_table_needs_the_kernel_alone(desk):
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
     """The wheel of each package, by its name; skips where no index can be reached."""
-    place, uv = tmp_path_factory.mktemp("wheels"), ROOT / ".venv-tools" / "bin" / "uv"
+    folder, uv = tmp_path_factory.mktemp("wheels"), ROOT / ".venv-tools" / "bin" / "uv"
     if not uv.exists():
         pytest.skip(f"{uv} builds the wheels, and is not there: make environment")
     if problem := called(
-        uv, "build", "--all-packages", "--wheel", "-q", "-o", place, ROOT
+        uv, "build", "--all-packages", "--wheel", "-q", "-o", folder, ROOT
     ).stderr.strip():
         pytest.skip(f"no package index can be reached: {problem.splitlines()[-1:]}")
     return {
         path.name.partition("-")[0].replace("_", "-"): path
-        for path in place.glob("*.whl")
+        for path in folder.glob("*.whl")
     }
 
 
@@ -250,13 +250,13 @@ def called(*arguments):
     )
 
 
-def fresh(wheels, place, *packages):
+def fresh(wheels, folder, *packages):
     """Returns what runs a program in a new environment of these packages alone."""
     uv = ROOT / ".venv-tools" / "bin" / "uv"
     assert (
-        called(uv, "venv", "-q", "-p", sys.executable, place / "venv").returncode == 0
+        called(uv, "venv", "-q", "-p", sys.executable, folder / "venv").returncode == 0
     )
-    executable = place / "venv" / "bin" / "python"
+    executable = folder / "venv" / "bin" / "python"
     ended = called(
         uv,
         "pip",
@@ -278,7 +278,7 @@ def fresh(wheels, place, *packages):
 @pytest.mark.slow
 def test_the_wheel_of_the_kernel_in_a_fresh_environment(desk, wheels, tmp_path_factory):
     run = fresh(wheels, tmp_path_factory.mktemp("kernel"), "noisegate")
-    said = kernel_alone(lambda *call: run(*call, cwd=desk))
+    printed = kernel_alone(lambda *call: run(*call, cwd=desk))
     # The survey is statsmodels': who has not got it is told how to get it.
     assert "pip install 'noisegate[demo]'" in " ".join(
         run(VERB, "demo", cwd=desk).stderr.split()
@@ -290,8 +290,8 @@ def test_the_wheel_of_the_kernel_in_a_fresh_environment(desk, wheels, tmp_path_f
         == 0
     )
     assert (desk / "handout" / "croissant.json").is_file()
-    assert "No such command 'evaluate'" in said
-    assert "pip install 'noisegate[images]' 'noisegate[evaluate]'" in said
+    assert "No such command 'evaluate'" in printed
+    assert "pip install 'noisegate[images]' 'noisegate[evaluate]'" in printed
     unknown = run(
         VERB,
         "plan",

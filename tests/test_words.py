@@ -55,14 +55,14 @@ def texts(tree):
 
 
 def test_no_text_beside_the_command_line_speaks_of_its_options():
-    found = {
+    sentences = {
         (str(path.relative_to(ROOT)), text)
         for path in ROOT.glob("packages/*/src/**/*.py")
         if not VERBS & {*path.parts} and path.name not in PROGRAMS
         for text in texts(ast.parse(path.read_text("utf-8")))
         if OPTION.search(COMMAND.sub("", text))
     }
-    assert not found
+    assert not sentences
 
 
 def test_an_option_is_said_as_it_was_given():
@@ -75,7 +75,7 @@ def test_an_option_is_said_as_it_was_given():
 
 
 def test_nothing_that_people_read_is_said_in_retired_words():
-    found = {
+    sentences = {
         (path.name, match[0])
         for pattern in (
             "*.md",
@@ -86,4 +86,4 @@ def test_nothing_that_people_read_is_said_in_retired_words():
         for path in ROOT.glob(pattern)
         for match in RETIRED.finditer(path.read_text("utf-8"))
     }
-    assert not found
+    assert not sentences

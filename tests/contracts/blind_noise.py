@@ -112,7 +112,7 @@ class Blind:
 
     def marginals(self, plan, frame, name):
         tables = [
-            marginal_name(name, place, [place]) for place in range(len(plan.sizes))
+            marginal_name(name, index, [index]) for index in range(len(plan.sizes))
         ]
         return (
             {
@@ -129,7 +129,9 @@ def use(monkeypatch, blind):
     monkeypatch.setattr(
         noise, "noisy_counts_above", lambda counts, **_: (nothing, nothing)
     )
-    monkeypatch.setattr(marginals, "_build_measurement", lambda asked, distance: asked)
+    monkeypatch.setattr(
+        marginals, "_build_measurement", lambda request, distance: request
+    )
     monkeypatch.setattr(marginals, "_run_measurement", blind.marginals)
     monkeypatch.setattr(
         "noisegate.progress.EVERY", 0.0
@@ -146,7 +148,7 @@ def use(monkeypatch, blind):
 
 def texts(random, count, choice):
     return pa.array(
-        [choice[place] for place in random.integers(0, len(choice), count)], pa.string()
+        [choice[index] for index in random.integers(0, len(choice), count)], pa.string()
     )
 
 
@@ -199,10 +201,10 @@ def families(second):
         np.random.default_rng(second).integers(0, 9 if second else 20, len(visits))
         + 45 * second
     )
-    keys = pa.array([f"{place}" for place in range(len(patients))])
+    keys = pa.array([f"{index}" for index in range(len(patients))])
     return {
         "patients": patients.append_column("id", keys),
-        "visits": visits.append_column("id", pa.array([f"{place}" for place in of])),
+        "visits": visits.append_column("id", pa.array([f"{index}" for index in of])),
     }
 
 
@@ -249,7 +251,7 @@ def _dateless(path):
 
 
 @contextlib.contextmanager
-def watched(found, place):
+def watched(seen, folder):
     """Writes down all that a block prints, logs, warns of and leaves in a folder, and the error that ends it."""
     printed, logged = io.StringIO(), io.StringIO()
     log, handler = logging.getLogger("noisegate"), logging.StreamHandler(logged)
@@ -270,32 +272,32 @@ def watched(found, place):
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
-    told = {
+    texts = {
         "printed": printed.getvalue(),
         "logged": logged.getvalue(),
         "error": repr(error),
     }
-    told |= {
+    texts |= {
         "notes": "\n".join(getattr(error, "__notes__", ())),
-        "warned": "\n".join(str(one) for one in warned),
+        "warned": "\n".join(str(warning) for warning in warned),
     }
-    found |= {name: _timeless(text).encode() for name, text in told.items()}
-    found |= {
-        str(path.relative_to(place)): _dateless(path)
-        for path in place.rglob("*")
+    seen |= {name: _timeless(text).encode() for name, text in texts.items()}
+    seen |= {
+        str(path.relative_to(folder)): _dateless(path)
+        for path in folder.rglob("*")
         if path.is_file()
     }
 
 
-def left(monkeypatch, place, work, blind=None):
+def left(monkeypatch, folder, work, blind=None):
     """Returns all that leaves `work`, which writes into a folder of the same name always."""
     use(monkeypatch, blind or Blind())
-    found = {}
-    with watched(found, place):
-        place.mkdir(exist_ok=True)
-        found["sample"] = str(work(place)).encode()
-    shutil.rmtree(place)
-    return found
+    seen = {}
+    with watched(seen, folder):
+        folder.mkdir(exist_ok=True)
+        seen["sample"] = str(work(folder)).encode()
+    shutil.rmtree(folder)
+    return seen
 
 
 def assert_alike(one, other):

@@ -38,13 +38,13 @@ from noisegate_evaluate.auditing.examples import IMAGES
 def fitted(name, data, schema, settings, **options):
     """Returns what fits a method and draws records, into a folder."""
 
-    def work(place):
+    def work(folder):
         model = noisegate.fit(
             data,
             schema=schema,
             epsilon=3.0,
             method=name,
-            out=place / "m",
+            out=folder / "m",
             device="cpu",
             progress=True,
             **options,
@@ -83,7 +83,7 @@ def test_nothing_that_leaves_a_fit_knows_more_than_its_noise(
 
 def test_nothing_that_leaves_a_stream_knows_more_than_its_noise(tmp_path, monkeypatch):
     def of(second):
-        def work(place):
+        def work(folder):
             shutil.rmtree(tmp_path / "owner", ignore_errors=True)
             (plan := tmp_path / "owner" / "s.json").parent.mkdir()
             noisegate.plan_stream(
@@ -95,15 +95,15 @@ def test_nothing_that_leaves_a_stream_knows_more_than_its_noise(tmp_path, monkey
                 **TINY["pairwise"],
             )
             for period, count in enumerate((30, 70 if second else 5, 40), 1):
-                told = {
-                    "out": place / f"m{period}",
-                    "after": place / f"m{period - 1}" if period > 1 else None,
+                options = {
+                    "out": folder / f"m{period}",
+                    "after": folder / f"m{period - 1}" if period > 1 else None,
                 }
-                told["withdrawn"] = (
+                options["withdrawn"] = (
                     table(second, 30).slice(0, 1 + 8 * second) if period > 1 else None
                 )
                 model = noisegate.fit_period(
-                    table(second, count), stream=plan, progress=True, **told
+                    table(second, count), stream=plan, progress=True, **options
                 )
             return model.sample(20, seed=1)
 
@@ -139,7 +139,7 @@ def test_nothing_is_known_of_units(name, tmp_path, monkeypatch):
         return data.append_column(
             "who",
             pa.array(
-                [f"{place % (70 if second else 20)}" for place in range(len(data))]
+                [f"{index % (70 if second else 20)}" for index in range(len(data))]
             ),
         )
 
@@ -175,9 +175,9 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
     both = [table(0, 30), table(1, 70)]
 
     def stopped(data):
-        def work(place):
+        def work(folder):
             with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(kept)
+                shutil.rmtree(kept_folder)
             try:
                 with monkeypatch.context() as patch:
                     if name == "pairwise":
@@ -185,30 +185,30 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
                             "noisegate.app.runs.work._Execution._finish_step",
                             lambda *_: (_ for _ in ()).throw(StoppedError),
                         )
-                    fitted(name, data, TABLE, settings, **options)(place)
+                    fitted(name, data, TABLE, settings, **options)(folder)
             finally:
-                shutil.copytree(place, kept)
+                shutil.copytree(folder, kept_folder)
 
         return work
 
-    kept = tmp_path / "kept"
-    found = []
+    kept_folder = tmp_path / "kept"
+    seen = []
     for data in both:
         first = left(monkeypatch, tmp_path / "out", stopped(data), Blind(stop))
         assert b"StoppedError" in first["error"] and any(
             "partial" in one for one in first
         ), first
 
-        def go_on(place, data=data):
-            shutil.copytree(kept, place, dirs_exist_ok=True)
+        def go_on(folder, data=data):
+            shutil.copytree(kept_folder, folder, dirs_exist_ok=True)
             return noisegate.fit(
-                data, out=place / "m", resume=True, device="cpu", progress=True
+                data, out=folder / "m", resume=True, device="cpu", progress=True
             ).certificate
 
         second = left(monkeypatch, tmp_path / "out", go_on)
         assert second["error"] == b"None", second
-        found.append((first, second))
-    for one, other in zip(*found, strict=True):
+        seen.append((first, second))
+    for one, other in zip(*seen, strict=True):
         assert_alike(one, other)
 
 
@@ -230,9 +230,9 @@ def test_nothing_is_known_of_a_silo(masked, tmp_path, monkeypatch):
         }
 
     def released(data):
-        def work(place):
+        def work(folder):
             shutil.rmtree(tmp_path / "north.key.used", ignore_errors=True)
-            return noisegate.release(data, out=place / "m", **options).certificate
+            return noisegate.release(data, out=folder / "m", **options).certificate
 
         return left(monkeypatch, tmp_path / "out", work)
 
@@ -250,11 +250,11 @@ def test_nothing_is_known_to_a_discovery(tmp_path, monkeypatch):
     }
 
     def found(data):
-        def work(place):
-            made = noisegate.discover_schema(
+        def work(folder):
+            discovery = noisegate.discover_schema(
                 data, epsilon=1.0, kinds=kinds, label="ill"
             )
-            return made.toml, made.certificate.to_json(), made.doubts
+            return discovery.toml, discovery.certificate.to_json(), discovery.doubts
 
         return left(monkeypatch, tmp_path / "out", work)
 
@@ -277,11 +277,11 @@ def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, image
     ]
 
     def worked(second):
-        place = tmp_path / "data.csv"
+        path = tmp_path / "data.csv"
         if kind == "table":
-            pa.csv.write_csv(table(second, MANY if second else 30), place)
+            pa.csv.write_csv(table(second, MANY if second else 30), path)
         else:
-            shutil.copytree(images[second], place)
+            shutil.copytree(images[second], path)
 
         def work(folder):
             arguments = [
@@ -294,10 +294,10 @@ def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, image
                 "--method",
                 name,
             ]
-            asked = [
+            command = [
                 "noisegate",
                 "fit",
-                place,
+                path,
                 *arguments,
                 *sets,
                 *skip,
@@ -308,13 +308,13 @@ def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, image
                 "--device",
                 "cpu",
             ]
-            monkeypatch.setattr("sys.argv", list(map(str, asked)))
+            monkeypatch.setattr("sys.argv", list(map(str, command)))
             command_line()
 
-        found = left(monkeypatch, tmp_path / "out", work)
+        seen = left(monkeypatch, tmp_path / "out", work)
         if kind == "images":
-            shutil.rmtree(place)
-        return found
+            shutil.rmtree(path)
+        return seen
 
     both = [worked(second) for second in (0, 1)]
     assert both[0]["error"] == b"SystemExit(0)", both[0]

@@ -290,7 +290,7 @@ def test_a_map_that_mixes_records_is_found_out():
 class Shifted(Levels):
     def of_cells(self, layout):
         form = super().of_cells(layout)
-        return RowForm(lambda constants, made: form(made) + 0.01)
+        return RowForm(lambda constants, vectors: form(vectors) + 0.01)
 
 
 def test_a_torch_form_that_differs_is_found_out():

@@ -97,12 +97,16 @@ def everyone_at_once(name, folder):
     """Returns a method of two steps on all records, and its schema; None where it asks for no gradients of records."""
     if not issubclass(METHODS[name], GradientMethod):
         return None
-    given = [field.name for field in fields(METHODS[name])]
+    setting_names = [field.name for field in fields(METHODS[name])]
     settings = dict.fromkeys(
-        ({"steps", "encoder_steps"}).intersection(given), STEPS
+        ({"steps", "encoder_steps"}).intersection(setting_names), STEPS
     ) | {"seed": 0}
-    settings |= {key: 1.0 for key in given if key.endswith("sampling_probability")}
-    settings |= {"discriminator_steps": 1} if "discriminator_steps" in given else {}
+    settings |= {
+        key: 1.0 for key in setting_names if key.endswith("sampling_probability")
+    }
+    settings |= (
+        {"discriminator_steps": 1} if "discriminator_steps" in setting_names else {}
+    )
     method, schema, budget = example(
         name, schema=None, settings=settings, folder=folder
     )
@@ -120,13 +124,13 @@ def sums_of(method, schema, records):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_where_a_record_stands_changes_no_sum_of_a_step(name, tmp_path):
-    made = everyone_at_once(name, tmp_path)
-    if made is None:
+    example = everyone_at_once(name, tmp_path)
+    if example is None:
         pytest.skip("asks for no gradients of records")
-    records = made_up_records(made[1].layout, RECORDS, np.random.default_rng(0))
+    records = made_up_records(example[1].layout, RECORDS, np.random.default_rng(0))
     records.numeric[RECORDS // 2 :] = 0.0
     turned = EncodedTable(records.numeric[::-1].copy(), records.codes[::-1].copy())
-    sums, others = sums_of(*made, records), sums_of(*made, turned)
+    sums, others = sums_of(*example, records), sums_of(*example, turned)
     assert len(sums) == len(others) >= STEPS
     assert all(
         np.array_equal(one, other) for one, other in zip(sums, others, strict=True)
@@ -175,12 +179,12 @@ def test_what_is_fitted_is_kept_whole_and_comes_back_from_its_release(
     release = Release.load(tmp_path / "m")
     method = method_of(release.certificate)
     assert method.plan(schema, Budget(epsilon=3.0)).events == release.certificate.events
-    made = (
+    fitted = (
         method.fit_release(release, device="cpu")
         if method.makes == "records"
         else method.classifier(release)
     )
-    assert said(model, schema) == said(again, schema) == said(made, schema)
+    assert said(model, schema) == said(again, schema) == said(fitted, schema)
 
 
 @pytest.mark.parametrize("name", OF_STEPS)

@@ -37,7 +37,7 @@ def stream_of(name, folder):
 def pictures(count, seed=0):
     random = np.random.default_rng(seed)
     images = random.integers(0, 256, (count, 8, 8), dtype=np.uint8)
-    return images, np.array([LABELS[place % 2] for place in range(count)], dtype="<U9")
+    return images, np.array([LABELS[index % 2] for index in range(count)], dtype="<U9")
 
 
 @pytest.mark.parametrize("name", STREAMED)
@@ -93,7 +93,7 @@ def test_four_periods_of_many_records_through_the_command_line(name, tmp_path, c
     (schema, settings), plan = stream_of(name, tmp_path), tmp_path / "stream.json"
     schema.to_toml(tmp_path / "schema.toml")
     settings = [f"--set={key}={json.dumps(value)}" for key, value in settings.items()]
-    asked = [
+    command = [
         "--schema",
         tmp_path / "schema.toml",
         "--epsilon",
@@ -102,7 +102,7 @@ def test_four_periods_of_many_records_through_the_command_line(name, tmp_path, c
         name,
         *settings,
     ]
-    ended = cli("plan", *asked, "--periods", 4, "--save", plan)
+    ended = cli("plan", *command, "--periods", 4, "--save", plan)
     assert ended.code == 0, ended.err
     for period in range(1, 5):
         if schema is IMAGES:
@@ -114,12 +114,12 @@ def test_four_periods_of_many_records_through_the_command_line(name, tmp_path, c
             pyarrow.csv.write_csv(
                 table(0, MANY + period).slice(period), data
             )  # each other ones
-        place = (
+        arguments = (
             ["--stream", plan]
             if period == 1
             else ["--continue", tmp_path / f"m{period - 1}"]
         )
-        ended = cli("fit", data, *place, "--out", tmp_path / f"m{period}")
+        ended = cli("fit", data, *arguments, "--out", tmp_path / f"m{period}")
         assert ended.code == 0, ended.err
         assert f"Period {period} of 4; {4 - period} are left" in " ".join(
             (ended.out + ended.err).split()

@@ -419,7 +419,7 @@ def records_of(fit: str) -> str:
 def fit_options(fit: str, settings: dict[str, Any] | None = None) -> list[Any]:
     """Returns what `noisegate fit` is told, but for where to write; `settings` are other ones than those of the fit."""
     method, schema, usual = FITS[fit]
-    known = [
+    arguments = [
         "--schema",
         f"{schema}.toml",
         "--method",
@@ -433,7 +433,7 @@ def fit_options(fit: str, settings: dict[str, Any] | None = None) -> list[Any]:
     ]
     return [
         records_of(fit),
-        *known,
+        *arguments,
         *FIT_OPTIONS.get(fit, ()),
         *options(usual if settings is None else settings),
     ]

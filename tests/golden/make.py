@@ -38,8 +38,8 @@ def add_sums() -> None:
     """Adds the sums of the cases that there are none of."""
     path = HERE / "sums.npz"
     golden = dict(np.load(path)) if path.exists() else {}
-    known = {name.split("/")[0] for name in golden}
-    missing = [fit for fit in sums.cases() if fit not in known]
+    names = {name.split("/")[0] for name in golden}
+    missing = [fit for fit in sums.cases() if fit not in names]
     for fit in missing:
         golden |= sums.sums_of(fit)
     add("machine", iter(missing), lambda _: sums.machine())

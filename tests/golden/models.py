@@ -63,10 +63,10 @@ def _predicted(fit: str) -> dict[str, Any]:
         out = Path(folder) / "predicted.csv"
         code, _, err = program("predict", MODELS / fit, records_of(fit), "--out", out)
         assert code == 0, err
-        found: dict[str, Any] = {"predicted": columns(csv.read_csv(out))}
+        predicted: dict[str, Any] = {"predicted": columns(csv.read_csv(out))}
         if FITS[fit][0] == "dp-llm":
-            found["explained"] = printed("explain", MODELS / fit) | {"model": fit}
-        return found
+            predicted["explained"] = printed("explain", MODELS / fit) | {"model": fit}
+        return predicted
 
 
 def columns(table: pa.Table) -> dict[str, list[Any]]:
@@ -85,11 +85,11 @@ def _cell(cell: Any) -> Any:
 
 def certified(fit: str) -> dict[str, Any]:
     """Returns what `noisegate verify` says of a saved model, and the digest of its certificate."""
-    said = printed("verify", MODELS / fit)
+    verified = printed("verify", MODELS / fit)
     held = json.loads((MODELS / fit / "certificate.json").read_text())
-    assert said["ok"]
-    assert said["certificate"] == held
+    assert verified["ok"]
+    assert verified["certificate"] == held
     return {
         "digest": Certificate.from_json(held).digest(),
-        "recomputed_epsilon": said["recomputed_epsilon"],
+        "recomputed_epsilon": verified["recomputed_epsilon"],
     }

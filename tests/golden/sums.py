@@ -55,9 +55,9 @@ def sums_of(fit: str) -> Sums:
     seen: list[npt.NDArray[np.int64]] = []
     with tempfile.TemporaryDirectory() as folder, without_noise(seen.append):
         if fit == DISCOVERY:
-            asked = ("mixed.csv", "--epsilon", 6, "--kinds", KINDS, "--records", 100)
+            command = ("mixed.csv", "--epsilon", 6, "--kinds", KINDS, "--records", 100)
             code, out, err = program(
-                "schema", "discover", *asked, "-o", Path(folder) / "schema.toml"
+                "schema", "discover", *command, "-o", Path(folder) / "schema.toml"
             )
         else:
             code, out, err = program(

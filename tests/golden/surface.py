@@ -45,10 +45,10 @@ def surface(case: str) -> Any:
             for name in sorted(noisegate.__all__)
         }
     if case == ERRORS:
-        found = inspect.getmembers(errors, inspect.isclass)
+        classes = inspect.getmembers(errors, inspect.isclass)
         return {
             name: [one.__name__ for one in kind.__mro__[1:-1]]
-            for name, kind in found
+            for name, kind in classes
             if _own(kind)
         }
     code, out, err = program(*case.removeprefix(HELP).split(), "--help")

@@ -34,30 +34,30 @@ SAMPLES = json.loads((HERE / "samples.json").read_text())
 CERTIFICATES = json.loads((HERE / "certificates.json").read_text())
 
 
-def cells(golden, found) -> Iterator[tuple]:
+def cells(golden, current) -> Iterator[tuple]:
     """Yields the cells of two samples in pairs."""
     if isinstance(golden, dict):
-        assert list(golden) == list(found)
-        golden, found = list(golden.values()), list(found.values())
+        assert list(golden) == list(current)
+        golden, current = list(golden.values()), list(current.values())
     if isinstance(golden, list):
-        assert len(golden) == len(found)
-        for pair in zip(golden, found, strict=True):
+        assert len(golden) == len(current)
+        for pair in zip(golden, current, strict=True):
             yield from cells(*pair)
         return
-    yield golden, found
+    yield golden, current
 
 
-def close(golden, found) -> bool:
+def close(golden, current) -> bool:
     """Whether two cells are equal up to what kernels of another processor may round differently."""
-    if type(golden) is not type(found):
+    if type(golden) is not type(current):
         return False
     if isinstance(golden, float):
         return math.isclose(
-            golden, found, rel_tol=1e-7 if golden > 1e6 else 1e-4, abs_tol=1e-5
+            golden, current, rel_tol=1e-7 if golden > 1e6 else 1e-4, abs_tol=1e-5
         )
     if isinstance(golden, int) and not isinstance(golden, bool):
-        return abs(golden - found) <= 1
-    return golden == found
+        return abs(golden - current) <= 1
+    return golden == current
 
 
 def test_every_fit_has_a_model_and_every_model_a_fit():
@@ -89,8 +89,12 @@ def test_a_certificate_gives_back_the_settings(fit):
     read = settings_from_json(held.method, stored)
     assert differences(stored, json.loads(json.dumps(read.to_json()))) == []
     # What was asked for, and the digests of the files that were named.
-    asked = json.loads(json.dumps(settings(f"{method} | {schema} | {fit}").to_json()))
-    others = {place.partition(":")[0] for place in differences(stored, asked)}
+    requested = json.loads(
+        json.dumps(settings(f"{method} | {schema} | {fit}").to_json())
+    )
+    others = {
+        difference.partition(":")[0] for difference in differences(stored, requested)
+    }
     assert others <= {"/sha256", "/decoder_sha256"}
 
 
@@ -127,16 +131,16 @@ def test_a_plan_asks_what_it_always_asked(case):
 
 @pytest.mark.parametrize("case", SETTINGS)
 def test_settings_are_stored_and_read_as_always(case):
-    found, golden = current.settings(case), SETTINGS[case]
+    current_settings, golden = current.settings(case), SETTINGS[case]
     if golden is None:
-        assert found is None
+        assert current_settings is None
         return
     name = case.split(" | ")[0]
-    assert differences(golden, json.loads(json.dumps(found.to_json()))) == []
+    assert differences(golden, json.loads(json.dumps(current_settings.to_json()))) == []
     # What earlier versions stored is read, and means the same.
     read = settings_from_json(name, golden)
     assert differences(golden, json.loads(json.dumps(read.to_json()))) == []
-    assert read == found
+    assert read == current_settings
 
 
 # Schemas, discoveries and ledgers of earlier versions are read, and say what they said.

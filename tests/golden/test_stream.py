@@ -20,8 +20,8 @@ def test_a_stream_of_before_goes_on_as_it_was_stated(tmp_path):
     assert verify(tmp_path / "stream" / "m1").recomputed_epsilon <= 1
 
     march = pa.table({"ill": [True, False] * 50, "old": [False] * 100})
-    told = {"stream": plan, "withdrawn": march.slice(0, 3), "out": tmp_path / "m3"}
-    last = fit_period(march, after=tmp_path / "stream" / "m2", **told).certificate
+    options = {"stream": plan, "withdrawn": march.slice(0, 3), "out": tmp_path / "m3"}
+    last = fit_period(march, after=tmp_path / "stream" / "m2", **options).certificate
     assert last.events == before.events
     assert {event.corrected for event in last.events} == {3}
     assert last.stream.plan == before.stream.plan

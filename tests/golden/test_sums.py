@@ -44,20 +44,20 @@ def test_sums_before_noise_are_what_they_were(fit):
     golden = {
         name: values for name, values in SUMS.items() if name.split("/")[0] == fit
     }
-    found = sums.sums_of(fit)
-    assert list(found) == list(golden) != []
-    assert {name: values.shape for name, values in found.items()} == {
+    current = sums.sums_of(fit)
+    assert list(current) == list(golden) != []
+    assert {name: values.shape for name, values in current.items()} == {
         n: v.shape for n, v in golden.items()
     }
     other = UNITS_A_RECORD * RECORDS
     here = sums.machine() == MACHINES.get(fit, MACHINES["sums"])
-    allowed = dict.fromkeys(found, 0 if here else other) | dict.fromkeys(
+    allowed = dict.fromkeys(current, 0 if here else other) | dict.fromkeys(
         AFTER_TRAINING, other
     )
     allowed |= {} if here else AT_A_KINK
     far = {
         name: int(np.abs(values - golden[name]).max())
-        for name, values in found.items()
+        for name, values in current.items()
         if name not in ASKED_ANEW
     }
     assert {

@@ -53,12 +53,12 @@ class Function:
 
 def functions_below(folder: Path, origin: str) -> list[Function]:
     """Returns the functions of 12 to 40 lines, docstrings left out, of all files below a folder but tests."""
-    found = []
+    functions = []
     for path in sorted(folder.rglob("*.py")):
         is_test = "test" in str(path.relative_to(folder)).lower()
         if not is_test:
-            found += list(_functions_of(path, origin))
-    return found
+            functions += list(_functions_of(path, origin))
+    return functions
 
 
 def _functions_of(path: Path, origin: str) -> Iterator[Function]:

@@ -13,13 +13,13 @@ PACKAGES = ("noisegate", "noisegate_evaluate", "noisegate_images", "noisegate_pa
 
 def our_classes() -> list[type]:
     """Returns every class that a module of ours defines, protocols left out, sorted by name."""
-    found: set[type] = set()
+    classes: set[type] = set()
     for module_name in _module_names():
         module = importlib.import_module(module_name)
         for member in vars(module).values():
             if inspect.isclass(member) and member.__module__ == module_name:
-                found.add(member)
-    return sorted((cls for cls in found if not _is_protocol(cls)), key=_full_name)
+                classes.add(member)
+    return sorted((cls for cls in classes if not _is_protocol(cls)), key=_full_name)
 
 
 def _module_names() -> Iterator[str]:

@@ -206,15 +206,15 @@ def beside() -> list[Path]:
 
 def homes() -> dict[str, list[str]]:
     """Returns the public classes and functions that more than one module of a package defines."""
-    found = defaultdict(set)
+    entered = defaultdict(set)
     for path in modules():
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(
                 node, ast.ClassDef | ast.FunctionDef
             ) and not node.name.startswith("_"):
-                found[node.name].add(str(path.relative_to(ROOT)))
+                entered[node.name].add(str(path.relative_to(ROOT)))
     return {
-        name: sorted(paths) for name, paths in sorted(found.items()) if len(paths) > 1
+        name: sorted(paths) for name, paths in sorted(entered.items()) if len(paths) > 1
     }
 
 
@@ -240,15 +240,15 @@ def base_install() -> float:
             return 0.0
         seen.add(key)
         try:
-            found = distribution(name)
+            installed = distribution(name)
         except PackageNotFoundError:  # of another system
             return 0.0
         size = sum(
             os.path.getsize(path)
-            for file in found.files or []
+            for file in installed.files or []
             if (path := file.locate()).is_file()
         )
-        needed = [Requirement(text) for text in found.requires or []]
+        needed = [Requirement(text) for text in installed.requires or []]
         return size + sum(
             walk_requirements(one.name)
             for one in needed
@@ -376,9 +376,9 @@ def main() -> None:
     parser.add_argument(
         "--walk", nargs=2, metavar=("KIND", "FOLDER"), help=argparse.SUPPRESS
     )
-    asked = parser.parse_args()
-    if asked.walk:
-        kind, folder = asked.walk[0], Path(asked.walk[1])
+    options = parser.parse_args()
+    if options.walk:
+        kind, folder = options.walk[0], Path(options.walk[1])
         calls = walk(prepare(kind, folder))
         rows = [
             [file, function, count] for (file, function), count in sorted(calls.items())
@@ -391,7 +391,7 @@ def main() -> None:
         for name, figure in figures.items()
         if is_beyond(figure, limits[name], "limit")
     ]
-    if asked.json:
+    if options.json:
         print(
             json.dumps(
                 {"figures": figures, "limits": limits, "missed": missed}, indent=2
@@ -401,15 +401,15 @@ def main() -> None:
         print(f"{'':48} {'figure':>9} {'limit':>9} {'goal':>9}")
         for name, figure in figures.items():
             limit, goal = limits[name]["limit"], limits[name]["goal"]
-            said = (
+            remark = (
                 "beyond the limit"
                 if name in missed
                 else "to go"
                 if is_beyond(figure, limits[name], "goal")
                 else ""
             )
-            print(f"{name:48} {figure:>9,} {limit:>9,} {goal:>9,}  {said}")
-    if asked.files:
+            print(f"{name:48} {figure:>9,} {limit:>9,} {goal:>9,}  {remark}")
+    if options.files:
         for kind, seen in walks().items():
             print(f"\n{kind}:", *sorted({file for file, _ in seen}), sep="\n  ")
         print(

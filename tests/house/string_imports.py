@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def string_imports() -> list[str]:
     """Returns the calls `extension("group", "name", ...)` whose entry point is one of the caller's own package."""
-    found: list[str] = []
+    imports: list[str] = []
     for project_file in sorted(ROOT.glob("packages/*/pyproject.toml")):
         own_points = _entry_points(project_file)
         for path in sorted(project_file.parent.glob("src/**/*.py")):
@@ -25,10 +25,10 @@ def string_imports() -> list[str]:
                 if name in own_points.get(group, ()) or (
                     name is None and group in own_points
                 ):
-                    found.append(
+                    imports.append(
                         f"{path.relative_to(ROOT)}:{line} {group} {name or '...'}"
                     )
-    return found
+    return imports
 
 
 def _entry_points(project_file: Path) -> dict[str, set[str]]:

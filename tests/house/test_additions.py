@@ -182,7 +182,7 @@ def added(tmp_path):
 
     def run(*lines):
         """Runs lines in one process; returns what each of them printed."""
-        told = {
+        options = {
             "env": {**os.environ, "PYTHONPATH": str(tmp_path)},
             "cwd": tmp_path,
             "text": True,
@@ -194,7 +194,7 @@ def added(tmp_path):
             json.dumps([list(map(str, line)) for line in lines]),
         ]
         return subprocess.run(
-            command, capture_output=True, check=True, **told
+            command, capture_output=True, check=True, **options
         ).stdout.split("\0")[:-1]
 
     return run
@@ -278,8 +278,8 @@ def test_a_package_adds_a_kind_of_column_and_touches_nothing_here(added, tmp_pat
     assert "2015-Q1 to 2024-Q4; atoms 2020-Q2" in card
     assert json.loads(planned)["epsilon"] == 5
 
-    made = (tmp_path / "made.csv").read_text("utf-8").replace('"', "").split()
-    rows = [line.split(",") for line in made[1:]]
+    cells = (tmp_path / "made.csv").read_text("utf-8").replace('"', "").split()
+    rows = [line.split(",") for line in cells[1:]]
     assert len(rows) == 200
     assert len({seen for seen, _ in rows}) > 1
     assert all("2016-Q1" <= seen <= due <= "2030-Q4" for seen, due in rows)

@@ -42,10 +42,10 @@ def trusted_files() -> list[Path]:
     """Returns the Python files of the trusted base, sorted."""
     files: list[Path] = []
     for name in _TRUSTED:
-        place = ROOT / "packages" / name
-        if not place.exists():
+        folder = ROOT / "packages" / name
+        if not folder.exists():
             raise FileNotFoundError(
-                f"{place} was moved: tests/house/trusted_base.py names it"
+                f"{folder} was moved: tests/house/trusted_base.py names it"
             )
-        files += sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        files += sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]
     return files

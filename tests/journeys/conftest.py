@@ -65,7 +65,7 @@ class Person:
 
     @property
     def env(self):
-        kept = {
+        environment = {
             name: value
             for name, value in os.environ.items()
             if name in ("PATH", "TMPDIR", "SYSTEMROOT")
@@ -76,7 +76,13 @@ class Person:
             ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"),
             "http://127.0.0.1:9",
         )
-        return {**kept, "HOME": str(self.home), **narrow, **offline, **self.environment}
+        return {
+            **environment,
+            "HOME": str(self.home),
+            **narrow,
+            **offline,
+            **self.environment,
+        }
 
     def types(self, line, *, code=0):
         """Runs a line as it is typed; `noisegate` is the installed script."""
@@ -89,17 +95,20 @@ class Person:
             capture_output=True,
             timeout=PATIENCE,
         )
-        told = Ended(
+        ended_command = Ended(
             code=ended.returncode,
             out=ended.stdout.decode("cp1252"),
             err=ended.stderr.decode("cp1252"),
         )
-        assert told.code == code, (line, told.err, told.out)
-        assert "Traceback" not in told.err and "fault in noisegate" not in told.err, (
+        assert ended_command.code == code, (line, ended_command.err, ended_command.out)
+        assert (
+            "Traceback" not in ended_command.err
+            and "fault in noisegate" not in ended_command.err
+        ), (
             line,
-            told.err,
+            ended_command.err,
         )
-        return told
+        return ended_command
 
     def types_all(self, lines):
         """Runs many lines, one after the other in one process, which imports once; returns what it printed."""
@@ -112,9 +121,9 @@ class Person:
             capture_output=True,
             timeout=PATIENCE,
         )
-        told = ended.stderr.decode("cp1252")
-        assert ended.returncode == 0, told[-3000:]
-        assert "Traceback" not in told and "fault in noisegate" not in told, told
+        text = ended.stderr.decode("cp1252")
+        assert ended.returncode == 0, text[-3000:]
+        assert "Traceback" not in text and "fault in noisegate" not in text, text
         return ended.stdout.decode("cp1252")
 
     def answers(self, line, answers):
@@ -135,17 +144,17 @@ class Person:
         }
         with subprocess.Popen(command, cwd=self.folder, env=self.env, **streams) as run:
             os.close(slave)
-            said, looked = "", 0
+            printed, looked = "", 0
             left = list(answers)
             while block := _read(master):
-                said += block
-                while left and (place := said.find(left[0][0], looked)) >= 0:
+                printed += block
+                while left and (lines := printed.find(left[0][0], looked)) >= 0:
                     question, answer = left.pop(0)
-                    looked = place + len(question)
+                    looked = lines + len(question)
                     os.write(master, f"{answer}\n".encode())
             os.close(master)
-        assert not left, (left[0], said)
-        return run.returncode, said
+        assert not left, (left[0], printed)
+        return run.returncode, printed
 
     def lies(self):
         """The names of all that lies in the folder; nothing hidden, unfinished or in the home's state is left."""

@@ -35,22 +35,22 @@ STOP = '{"stop": true}'
 @contextmanager
 def started(person, browser="true"):
     """Yields the process, which a script starts beside itself, and its address; the browser that it opens is none."""
-    told = {
+    options = {
         "cwd": person.folder,
         "env": {**person.env, "BROWSER": browser},
         "stderr": subprocess.PIPE,
         "text": True,
     }
     with subprocess.Popen(
-        ["sh", "-c", 'trap "" INT; exec "$0" start --browser', SCRIPT], **told
+        ["sh", "-c", 'trap "" INT; exec "$0" start --browser', SCRIPT], **options
     ) as run:
         try:
             yield (
                 run,
                 next(
-                    found[0]
+                    match[0]
                     for text in run.stderr
-                    if (found := re.search(r"http://\S+", text))
+                    if (match := re.search(r"http://\S+", text))
                 ),
             )
         finally:
@@ -76,15 +76,15 @@ def pressed(page, asks, button, *choice):
     page.get_by_role("heading", name=asks).wait_for()
     for label in choice:
         page.get_by_label(label).check()
-    assert not (found := Axe().run(page)).violations_count, found.generate_report()
+    assert not (results := Axe().run(page)).violations_count, results.generate_report()
     page.get_by_role("button", name=button).click()
 
 
 def test_from_a_bare_file_to_downloads(person, window):
     (person.folder / "survey.csv").write_text(survey(2000))
     (person.folder / "public.csv").write_text(survey(1000, seed=1))
-    asked, complaints = [], []
-    window.context.on("request", lambda request: asked.append(request.url))
+    requests, complaints = [], []
+    window.context.on("request", lambda request: requests.append(request.url))
     window.context.on("console", lambda message: complaints.append(message.text))
     with started(person) as (run, address):
         window.goto(address)
@@ -123,7 +123,7 @@ def test_from_a_bare_file_to_downloads(person, window):
         assert run.wait(PATIENCE) == 0
         assert offered == ["public.csv", "survey.csv"]
     assert complaints == []
-    assert all(url.startswith((address, "data:")) for url in asked)
+    assert all(url.startswith((address, "data:")) for url in requests)
     [account] = person.types("noisegate ledger show --json").json["accounts"]
     assert account["dataset"] == "survey"
     assert account["committed"] == 1

@@ -55,11 +55,11 @@ def shelf(tmp_path_factory):
             "\n".join([head, *(few * RECORDS)[:RECORDS]]) + "\n"
         )
     with np.load(FILES / "grey.npz") as few:
-        places = np.arange(RECORDS) % len(few["labels"])
+        indices = np.arange(RECORDS) % len(few["labels"])
         np.savez(
             folder / "grey.npz",
-            images=few["images"][places],
-            labels=few["labels"][places],
+            images=few["images"][indices],
+            labels=few["labels"][indices],
         )
     return Person(home=home, folder=folder)
 
@@ -80,7 +80,7 @@ def test_every_method(shelf, images):
     )
     for method, (schema, settings) in cases.items():
         data = f"{schema}.npz" if schema == "grey" else f"{schema}.csv"
-        asked = [
+        command = [
             "--schema",
             f"{schema}.toml",
             "--method",
@@ -103,7 +103,7 @@ def test_every_method(shelf, images):
         fit = [
             "fit",
             data,
-            *asked,
+            *command,
             *options(small),
             *ledger,
             "--out",
@@ -149,7 +149,7 @@ def test_every_model_of_an_earlier_version(shelf):
             out = f"earlier-{name}{'.csv' if schema in ('mixed', 'plain', 'discovered') else '.npz'}"
             lines.append(f"noisegate sample {MODELS / name} -n 5 -o {out}")
     shelf.types_all(lines)
-    made = {
+    earlier = {
         name.partition(".")[0] for name in shelf.lies() if name.startswith("earlier-")
     }
-    assert made == {f"earlier-{name}" for name in FITS}
+    assert earlier == {f"earlier-{name}" for name in FITS}

@@ -49,13 +49,13 @@ class Stranger:
     @property
     def env(self):
         """The variables of their shell, which has the environment activated."""
-        kept = {
+        environment = {
             name: os.environ[name]
             for name in ("TMPDIR", "PIP_CERT", "SSL_CERT_FILE")
             if name in os.environ
         }
         path = f"{self.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        return {**kept, "PATH": path, "HOME": str(self.home), **self.variables}
+        return {**environment, "PATH": path, "HOME": str(self.home), **self.variables}
 
     def types(self, *words):
         """Runs a command; returns its exit code and all that it printed."""
@@ -100,16 +100,16 @@ def stranger(tmp_path, constraints):
     """Returns how to make a stranger who installs what a line says after `pip install`."""
 
     def make(requirements):
-        made = Stranger(
+        stranger = Stranger(
             environment=tmp_path / "env",
             home=tmp_path / "home",
             folder=tmp_path / "work",
         )
-        made.home.mkdir()
-        made.folder.mkdir()
-        python = made.environment / "bin" / "python"
+        stranger.home.mkdir()
+        stranger.folder.mkdir()
+        python = stranger.environment / "bin" / "python"
         subprocess.run(
-            [UV, "venv", "--quiet", "--python", sys.executable, made.environment],
+            [UV, "venv", "--quiet", "--python", sys.executable, stranger.environment],
             check=True,
         )
         command = [
@@ -129,7 +129,7 @@ def stranger(tmp_path, constraints):
             text=True,
         )
         assert ended.returncode == 0, ended.stderr[-3000:]
-        return made
+        return stranger
 
     return make
 
@@ -180,7 +180,7 @@ def test_the_demo_of_a_fresh_clone_stays_small(tmp_path):
         ["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True
     )
     before = megabytes(tmp_path)
-    kept = {
+    environment = {
         name: os.environ[name]
         for name in ("PATH", "PIP_CERT", "TMPDIR")
         if name in os.environ
@@ -188,7 +188,7 @@ def test_the_demo_of_a_fresh_clone_stays_small(tmp_path):
     ended = subprocess.run(
         ["make", "demo"],
         cwd=clone,
-        env={**kept, "HOME": str(home)},
+        env={**environment, "HOME": str(home)},
         capture_output=True,
         text=True,
     )

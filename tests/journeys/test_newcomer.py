@@ -38,15 +38,15 @@ def clinic(rows, seed):
     days = draw.integers(0, 700, rows)
     admitted = np.datetime64("2021-01-04") + days
     columns = {
-        "patient_id": [f"P{seed}{place:06}" for place in range(rows)],
+        "patient_id": [f"P{seed}{index:06}" for index in range(rows)],
         "case no": draw.permutation(900_000)[:rows] + 100_000,
         "admitted": [f"{d.day:02}.{d.month:02}.{d.year}" for d in admitted.tolist()],
         "discharged": admitted + draw.poisson(6, rows),
         "born": np.datetime64("2021-01-01") - age * 365 - draw.integers(0, 365, rows),
         "remarks": [" ".join(draw.choice(WORDS, 9)) for _ in range(rows)],
         "icd10": [
-            f"{'ABCEIJKMN'[place % 9]}{number:03}"
-            for place, number in enumerate(draw.integers(0, 400, rows))
+            f"{'ABCEIJKMN'[index % 9]}{number:03}"
+            for index, number in enumerate(draw.integers(0, 400, rows))
         ],
         "ward": draw.choice(["007", "012", "101"], rows, p=[0.5, 0.3, 0.2]),
         "sex": draw.choice(["f", "m"], rows),
@@ -70,10 +70,10 @@ def clinic(rows, seed):
         "smallpox": np.zeros(rows, dtype=int),
         "consent": ["yes"] * rows,
         **{
-            f"finding {place}": (draw.random(rows) < 0.02 * place + 0.1 * sick).astype(
+            f"finding {index}": (draw.random(rows) < 0.02 * index + 0.1 * sick).astype(
                 int
             )
-            for place in range(14)
+            for index in range(14)
         },
     }
     assert len(columns) == 36
@@ -124,8 +124,8 @@ def look(shell, desk, test="--test aside.csv"):
         "noisegate fit private.csv --schema schema.toml --epsilon 1 --dataset clinic --out model"
     )
     shell(f"noisegate report model -o pages {test}")
-    told = json.loads(shell("noisegate verify model --json").out)
-    assert told["ok"]
+    output = json.loads(shell("noisegate verify model --json").out)
+    assert output["ok"]
     pages = {"public.html", "private.html"} if test else {"public.html"}
     assert {path.name for path in (desk / "pages").iterdir()} == pages
     assert len(shell.typed) <= 8
@@ -165,8 +165,10 @@ def test_from_a_code_book_that_lacks_two_bounds(desk, shell):
         levels = "" if column.numeric else "|".join(map(str, column.levels))
         lines.append(f"{name};{column.kind};{ends};{levels}")
     (desk / "codebook.csv").write_text("\n".join(lines) + "\n")
-    told = shell("noisegate schema init --dictionary codebook.csv -o schema.toml").err
-    assert "for 2 of them: age, potassium" in " ".join(told.split())
+    printed = shell(
+        "noisegate schema init --dictionary codebook.csv -o schema.toml"
+    ).err
+    assert "for 2 of them: age, potassium" in " ".join(printed.split())
     text = (desk / "schema.toml").read_text()
     for ends in ((18, 100), (1, 10)):
         for key, value in zip(("lower", "upper"), ends, strict=True):

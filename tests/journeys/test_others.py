@@ -136,22 +136,22 @@ def test_bounds_that_are_bought(person):
     (person.folder / "columns.toml").write_text(columns)
     person.types("noisegate ledger register visits --epsilon 2 --ledger ledger.db")
     booked = "--dataset visits --ledger ledger.db"
-    asked = "--epsilon 0.2 --records 10000 --columns columns.toml"
-    told = person.types(
-        f"noisegate schema discover visits.csv {asked} -o found.toml {booked}"
+    options = "--epsilon 0.2 --records 10000 --columns columns.toml"
+    printed = person.types(
+        f"noisegate schema discover visits.csv {options} -o found.toml {booked}"
     )
-    assert "as estimated" in told.out
-    assert "levels of fewer than about" in " ".join(told.err.split())
+    assert "as estimated" in printed.out
+    assert "levels of fewer than about" in " ".join(printed.err.split())
     person.types_all(
         [
             f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}",
             "noisegate report model -o pages",
         ]
     )
-    told = person.types("noisegate verify model").out
+    printed = person.types("noisegate verify model").out
     (cost,) = re.findall(
         r"The schema was estimated with \(0\.2, 1e-05\).* schema 0\.2 \+ table 1 = (1\.0\d+) at ",
-        told,
+        printed,
     )
     for page in ("model/certificate.md", "pages/public.html"):
         assert f"schema 0.2 + table 1 = {cost} at δ = 1e-05" in (
@@ -162,7 +162,7 @@ def test_bounds_that_are_bought(person):
         r"schema discovery 0\.2 \+ pairwise 1 = 1\.0\d+ at \w+ = 1e-05; cap 2; 1\.\d+ left",
         booked,
     )
-    made = {
+    file_names = {
         "visits.csv",
         "columns.toml",
         "ledger.db",
@@ -171,7 +171,7 @@ def test_bounds_that_are_bought(person):
         "model",
         "pages",
     }
-    assert person.lies() == made
+    assert person.lies() == file_names
 
 
 def test_answers_that_are_planned_and_given(person):
@@ -186,21 +186,21 @@ def test_answers_that_are_planned_and_given(person):
             f"""{fit} --set 'fit_options={{"steps": 20}}'""",
         ]
     )
-    asked = (
+    questions = (
         "'mean(age) by income' 'age ~ hours + job' 'chi2(job, income)' 'median(hours)'"
     )
-    told = person.types(f"noisegate infer model {asked}").out
+    answers = person.types(f"noisegate infer model {questions}").out
     for words in ("95% from", "intercept", "chi-squared", "median(hours)"):
-        assert words in told
-    said = person.types("noisegate sample model -n 20000 -o synthetic.csv")
+        assert words in answers
+    sampled = person.types("noisegate sample model -n 20000 -o synthetic.csv")
     assert "20,000 rows were drawn from a release of about" in " ".join(
-        said.err.split()
+        sampled.err.split()
     )
-    made = {
+    file_names = {
         "schema.toml",
         "survey.csv",
         "model",
         "synthetic.csv",
         "synthetic.csv-metadata.json",
     }
-    assert person.lies() == made
+    assert person.lies() == file_names

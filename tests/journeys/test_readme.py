@@ -36,8 +36,8 @@ def test_its_commands(reader):
     # In one process; test_new_environments.py types each by itself, in an environment with what the README installs.
     assert "The certificate holds." in reader.types_all(COMMANDS)
     assert len((reader.folder / "synthetic.csv").read_text().splitlines()) == 30_001
-    made = {"schema.toml", "ledger.db", "model", "synthetic.csv", "pages"}
-    assert made < reader.lies()
+    file_names = {"schema.toml", "ledger.db", "model", "synthetic.csv", "pages"}
+    assert file_names < reader.lies()
 
 
 def test_its_python(reader):

@@ -71,14 +71,14 @@ def test_quiet_verbs_still_warn_and_say_what_is_wrong(night):
 
 def test_a_log_tells_what_runs_did_and_no_count(night):
     night.types(f"{FIT} --out model --log run.log --set cells=8")
-    told = stages(night)
-    assert told[0] == "A run begins."
-    assert told[-1] == "The run is done."
-    assert "epsilon=1.0" in told[1]
-    assert "'cells': 8" in told[1]
-    assert "dataset='clinic'" in told[1]
-    assert "The release is complete; epsilon = 1 is spent." in told
-    assert told[-2].startswith("Fitted; verdict: ")
+    logged = stages(night)
+    assert logged[0] == "A run begins."
+    assert logged[-1] == "The run is done."
+    assert "epsilon=1.0" in logged[1]
+    assert "'cells': 8" in logged[1]
+    assert "dataset='clinic'" in logged[1]
+    assert "The release is complete; epsilon = 1 is spent." in logged
+    assert logged[-2].startswith("Fitted; verdict: ")
     (night.folder / "run.log").chmod(0o644)  # it is closed to others again
     night.types_all(
         [
@@ -91,7 +91,7 @@ def test_a_log_tells_what_runs_did_and_no_count(night):
         ]
     )
     text = (night.folder / "run.log").read_text()
-    assert stages(night)[: len(told)] == told
+    assert stages(night)[: len(logged)] == logged
     assert text.count("A run begins.") == text.count("The run is done.") == 5
     for count in (RECORDS, 487):
         assert str(count) not in text

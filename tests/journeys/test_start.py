@@ -67,7 +67,7 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
         ("job: ", "cat"),
         ("income: ", "cat"),
     ]
-    code, said = newcomer.answers(
+    code, printed = newcomer.answers(
         "noisegate start",
         [
             ("How will you describe the columns", "discover"),
@@ -83,20 +83,20 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
             *[("Go on?", "y"), ("as it should be?", "y"), ("Go on?", "y")],
         ],
     )
-    assert code == 0, said
+    assert code == 0, printed
     for words in (
         "'nowhere.csv' does not exist",
         "'0.5' is not from 1 to 1000",
         "'what' is none of continuous",
     ):
-        assert words in said
+        assert words in printed
     assert (
-        said.index("The discovery spends 0.25")
-        < said.index("Registered 'survey'")
-        < said.index("as estimated")
+        printed.index("The discovery spends 0.25")
+        < printed.index("Registered 'survey'")
+        < printed.index("as estimated")
     )
     page = (newcomer.folder / "pages" / "public.html").read_text("utf-8")
-    assert said.count("Owner: who") == 1
+    assert printed.count("Owner: who") == 1
     assert "Owner: Data Office" in page
     whole(newcomer, spent=2)
     assert newcomer.lies() == MADE | {"schema.toml.certificate.json"}
@@ -105,7 +105,7 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
 @pytest.mark.parametrize("answer", ["n", "\x03"])
 def test_nothing_is_spent_or_made_where_the_answer_is_no(newcomer, answer):
     (newcomer.folder / "public.csv").write_text(survey(2000, seed=1))
-    code, said = newcomer.answers(
+    code, printed = newcomer.answers(
         "noisegate start --label income",
         [
             ("How will you describe the columns", ""),
@@ -115,7 +115,7 @@ def test_nothing_is_spent_or_made_where_the_answer_is_no(newcomer, answer):
             ("Go on?", answer),
         ],
     )
-    assert code == (2 if answer == "n" else 130), said
+    assert code == (2 if answer == "n" else 130), printed
     assert newcomer.lies() == {"survey.csv", "public.csv", "schema.toml"}
     assert not list(newcomer.home.rglob("*.sqlite")), "no ledger was made"
 
@@ -131,11 +131,11 @@ def test_from_a_file_of_answers_to_a_verified_copy(newcomer):
         for name, value in answers.items()
     ]
     (newcomer.folder / "answers.toml").write_text("\n".join(lines) + "\n")
-    told = newcomer.types("noisegate start --answers answers.toml --yes")
-    assert "Verdict: " in told.out
+    ended = newcomer.types("noisegate start --answers answers.toml --yes")
+    assert "Verdict: " in ended.out
     whole(newcomer, spent=1, records=8000)
     assert "Look at pages/private.html, and keep it private" in " ".join(
-        told.err.split()
+        ended.err.split()
     )
     assert newcomer.lies() == MADE | ASIDE | {"codebook.csv", "answers.toml"}
     for name in ASIDE:

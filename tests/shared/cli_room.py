@@ -98,18 +98,18 @@ def states(ledger):
     return account.reserved, account.committed, account.voided
 
 
-def keeps(arguments, told):
+def keeps(arguments, output):
     """Holds what a verb told with --json to its schema; returns the validator."""
     first, second, *_ = *map(str, arguments), ""
     verb = (
         "error"
-        if "error" in told
+        if "error" in output
         else first
         if first in OUTPUTS["$defs"]
         else f"{first} {second}"
     )
     validator = Draft202012Validator({**OUTPUTS, "$ref": f"#/$defs/{verb}"})
-    validator.validate(told)
+    validator.validate(output)
     return validator
 
 
@@ -123,9 +123,9 @@ class Ended:
     @property
     def json(self):
         """What was told with --json, which is of its schema in every test that reads it."""
-        told = json.loads(self.out)
-        keeps(self.arguments, told)
-        return told
+        output = json.loads(self.out)
+        keeps(self.arguments, output)
+        return output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,15 +191,13 @@ class Desk(Place):
 
     def fit_in_python(self):
         """The same fit, as `kill_worker` plays it in Python."""
-        places = {
+        paths = {
             name: str(getattr(self, name))
             for name in ("data", "schema", "out", "ledger")
         }
         return [
             "python",
-            json.dumps(
-                {**places, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS}
-            ),
+            json.dumps({**paths, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS}),
         ]
 
     def unspent(self):
@@ -305,10 +303,10 @@ def _run_here(monkeypatch, arguments):
 def fitted(tmp_path_factory):
     """A model folder, made once; copy it before changing it."""
     folder = tmp_path_factory.mktemp("fitted")
-    made = Desk(folder=folder)
+    desk = Desk(folder=folder)
     with pytest.MonkeyPatch.context() as patch:
-        assert _run_here(patch, made.fit()) == 0
-    return made
+        assert _run_here(patch, desk.fit()) == 0
+    return desk
 
 
 @pytest.fixture
@@ -324,10 +322,10 @@ def pictured(tmp_path_factory):
     from noisegate import synthesize
     from noisegate.schema import pixel_schema
 
-    made = Gallery(folder=tmp_path_factory.mktemp("pictured"))
+    gallery = Gallery(folder=tmp_path_factory.mktemp("pictured"))
     schema = pixel_schema(8, 8, labels=("cat", "dog"))
-    synthesize(made.data, schema=schema, epsilon=10, **FEW).save(made.out)
-    return made
+    synthesize(gallery.data, schema=schema, epsilon=10, **FEW).save(gallery.out)
+    return gallery
 
 
 @pytest.fixture
@@ -340,13 +338,13 @@ def ctrl_c(monkeypatch):
     """Presses Ctrl-C once, the nth time that a method has done its work; returns what was noted each time before it."""
 
     def press(owner, name, number=1, noted=type):
-        asked, seen = getattr(owner, name), []
+        original, seen = getattr(owner, name), []
 
         def pressed(it, *args, **kwargs):
             seen.append(noted(it))
-            place = len(seen)
-            result = asked(it, *args, **kwargs)
-            if place == number:
+            index = len(seen)
+            result = original(it, *args, **kwargs)
+            if index == number:
                 signal.raise_signal(signal.SIGINT)
             return result
 
@@ -356,17 +354,17 @@ def ctrl_c(monkeypatch):
     return press
 
 
-def refused(desk, cli, *says, code=2, arguments=None):
+def refused(desk, cli, *messages, code=2, arguments=None):
     """The verb, by default a fit, is refused with one message that says all of `says`, and the desk is as before."""
     before = desk.listing()
     ended = cli(*(arguments or desk.fit()))
     assert ended.code == code, ended.err
-    told = ended.err + ended.out
-    assert CANARY not in told
-    assert "Traceback" not in told
+    printed = ended.err + ended.out
+    assert CANARY not in printed
+    assert "Traceback" not in printed
     assert ended.err.count("error:") == 1
     message = ended.err.partition("error: ")[2]
-    for words in says:
+    for words in messages:
         assert words in message
     assert desk.listing() == before
     return ended
@@ -375,25 +373,25 @@ def refused(desk, cli, *says, code=2, arguments=None):
 @contextmanager
 def small_disk(limit):
     """As on a full disk: the system refuses, once a file reaches the limit."""
-    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     sys.dont_write_bytecode, compiled = True, sys.dont_write_bytecode
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, kept[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
         sys.dont_write_bytecode = compiled
 
 
 def environment():
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name not in ("PYTHONUNBUFFERED", "NOISEGATE_LEDGER")
     }
-    return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    return {**variables, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 
 
 @pytest.fixture

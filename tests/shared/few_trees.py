@@ -12,8 +12,8 @@ LOGISTIC = replace(THREE, recipes=THREE.recipes[:1])
 def few_trees():
     """Has ten trees in an ensemble of a hundred, and the rest as it is."""
     fewer = [
-        {name: 10 if value == 100 else value for name, value in one.settings.items()}
-        for one in THREE.recipes
+        {name: 10 if value == 100 else value for name, value in recipe.settings.items()}
+        for recipe in THREE.recipes
     ]
     small = tuple(
         replace(one, settings=settings)

@@ -148,9 +148,9 @@ def encoded():
     def make(layout, rows, seed=0):
         random = np.random.default_rng(seed)
         numeric = random.uniform(size=(rows, len(layout.numeric)))
-        for place, column in enumerate(layout.numeric):
+        for index, column in enumerate(layout.numeric):
             if column.missing:
-                numeric[random.uniform(size=rows) < 0.2, place] = np.nan
+                numeric[random.uniform(size=rows) < 0.2, index] = np.nan
         codes = np.stack(
             [random.integers(0, column.size, rows) for column in layout.coded], axis=1
         )

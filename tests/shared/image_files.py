@@ -30,9 +30,9 @@ def encoded(image, kind="PNG", **options):
 
 def class_folders(root, images, labels):
     """A folder of PNG files for each label."""
-    for place, (image, label) in enumerate(zip(images, labels, strict=True)):
+    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
         (root / str(label)).mkdir(parents=True, exist_ok=True)
-        (root / str(label) / f"SECRET-{place:03}.png").write_bytes(
+        (root / str(label) / f"SECRET-{index:03}.png").write_bytes(
             encoded(picture(image))
         )
     return root

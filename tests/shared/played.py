@@ -10,8 +10,8 @@ class GoneError(Exception):
 
 
 class Call:
-    def __init__(self, instance, name, given):
-        self.instance, self.name, self.given = instance, name, given
+    def __init__(self, instance, name, arguments):
+        self.instance, self.name, self.given = instance, name, arguments
 
 
 class Played:
@@ -32,14 +32,16 @@ class Played:
         return value
 
     def remote(self, kind):
-        def make(*given):
-            instance = kind(*given)
+        def make(*arguments):
+            instance = kind(*arguments)
             self.alive.add(id(instance))
             self.hired += 1
             calls = ("begin", "add", "totals")
             bound = {
                 name: SimpleNamespace(
-                    remote=lambda *given, name=name: self.call(instance, name, given)
+                    remote=lambda *arguments, name=name: self.call(
+                        instance, name, arguments
+                    )
                 )
                 for name in calls
             }
@@ -52,10 +54,10 @@ class Played:
             :-1
         ]  # the last one first: answers may come in any order
 
-    def call(self, instance, name, given):
+    def call(self, instance, name, arguments):
         self.called.append(name)
         return Call(
-            instance, name, cloudpickle.loads(cloudpickle.dumps(given))
+            instance, name, cloudpickle.loads(cloudpickle.dumps(arguments))
         )  # as on its way to another process
 
     def get(self, call):
@@ -77,10 +79,10 @@ class Played:
 
 def dying(name, which, when):
     """Ends a worker before or after it has done what it is asked by this name, if so many were asked it earlier."""
-    asked = []
+    calls = []
 
     def dies(called, *_):
-        asked.append(called)
-        return when if called == name and asked.count(name) == which + 1 else None
+        calls.append(called)
+        return when if called == name and calls.count(name) == which + 1 else None
 
     return dies

@@ -19,16 +19,16 @@ class Store(BaseHTTPRequestHandler):
     def do_GET(self):
         server, url = self.server, urlsplit(self.path)
         _, _bucket, *key = unquote(url.path).split("/", 2)
-        key, asked = "".join(key), parse_qs(url.query)
+        key, query = "".join(key), parse_qs(url.query)
         server.asked.append((self.command, key))
         if f"Credential={server.user}/" not in self.headers.get("Authorization", ""):
             self._answer(
                 403,
                 b"<Error><Code>AccessDenied</Code><Message>SECRET</Message></Error>",
             )
-        elif not key and "list-type" in asked:
+        elif not key and "list-type" in query:
             self._answer(
-                200, self._list(asked.get("prefix", [""])[0], "delimiter" in asked)
+                200, self._list(query.get("prefix", [""])[0], "delimiter" in query)
             )
         elif not key:
             self._answer(200, b"")
@@ -56,13 +56,15 @@ class Store(BaseHTTPRequestHandler):
             for key in set(keys) - set(flat)
         }
         one = "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
-        found = "".join(one.format(key, len(self.server.objects[key])) for key in flat)
-        found += "".join(
+        listing = "".join(
+            one.format(key, len(self.server.objects[key])) for key in flat
+        )
+        listing += "".join(
             f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"
             for folder in sorted(folders)
         )
         counted = f"<KeyCount>{len(flat) + len(folders)}</KeyCount><IsTruncated>false</IsTruncated>"
-        return f"<ListBucketResult>{counted}{found}</ListBucketResult>".encode()
+        return f"<ListBucketResult>{counted}{listing}</ListBucketResult>".encode()
 
     def _answer(self, code, content, more=None):
         self.send_response(code)

@@ -13,7 +13,7 @@ from noisegate.privacy.events import (
 from noisegate.privacy.gradient_plan import GradientQuery
 
 
-def certificate(**said):
+def certificate(**fields):
     """Of a run that asked nothing, at an ε of 1, unless it is said."""
     budget = {
         "epsilon": 1.0,
@@ -21,7 +21,7 @@ def certificate(**said):
         "adjacency": Adjacency.ADD_REMOVE,
         "unit": "record",
     }
-    return Certificate(**{**budget, "events": (), "method": "test", **said})
+    return Certificate(**{**budget, "events": (), "method": "test", **fields})
 
 
 def event_of(event_class, **fields):
@@ -31,7 +31,7 @@ def event_of(event_class, **fields):
     return event_class(event=step, **fields)
 
 
-def sampled(**said):
+def sampled(**fields):
     """Steps on samples: of one coordinate, with the noise that steps draw, unless it is said."""
     return event_of(
         Sampled,
@@ -39,22 +39,27 @@ def sampled(**said):
             "name": "g",
             "coordinates": 1,
             "sampler": Sampler.CONVOLVED_GAUSSIAN,
-            **said,
+            **fields,
         },
     )
 
 
-def summed(**said):
+def summed(**fields):
     """One sum, of one coordinate and with discrete noise, unless it is said."""
     return Gaussian(
-        **{"name": "q", "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, **said}
+        **{
+            "name": "q",
+            "coordinates": 1,
+            "sampler": Sampler.DISCRETE_GAUSSIAN,
+            **fields,
+        }
     )
 
 
-def step_query(size=1, **said):
+def step_query(size=1, **fields):
     """The plan of three steps on half of the records, of so many weights, unless it is said."""
     taken = {"name": "g", "steps": 3, "sampling_probability": 0.5, "clip_norm": 1.0}
-    return GradientQuery(**{**taken, "parameters": {"w": (size,)}, **said})
+    return GradientQuery(**{**taken, "parameters": {"w": (size,)}, **fields})
 
 
 def ledger_of(folder, dataset="clinic", **cap):

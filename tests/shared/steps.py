@@ -44,10 +44,10 @@ class Folded:
 
 def mix(monkeypatch, change):
     """Changes all gradients of a block at once, so that one may depend on those beside it."""
-    right = RecordGradients.compute_gradients
+    original = RecordGradients.compute_gradients
 
     def mixed(self, parameters, numeric, codes):
-        (found,) = right(self, parameters, numeric, codes).arrays
-        return GradientRows(arrays=(change(found, numeric),))
+        (gradients,) = original(self, parameters, numeric, codes).arrays
+        return GradientRows(arrays=(change(gradients, numeric),))
 
     monkeypatch.setattr(RecordGradients, "compute_gradients", mixed)

@@ -15,8 +15,8 @@ def moves(records, features, grid, rows):
     total = sum_of(records, features, grid)
     for row in range(rows):
         others = np.delete(np.arange(len(records)), row)
-        kept = (others, np.r_[others, (row + 1) % len(records)])
-        yield [total - sum_of(records.rows(rows), features, grid) for rows in kept]
+        row_sets = (others, np.r_[others, (row + 1) % len(records)])
+        yield [total - sum_of(records.rows(rows), features, grid) for rows in row_sets]
 
 
 def squared(vector):
@@ -30,8 +30,11 @@ def check_tables(records, features, release):
     moved = [without for without, _ in moves(records, features, grid, 5)]
     # Rounded to the grid, the weights of many tables lose a little.
     assert all(
-        0.98 * units**2 < squared(one) <= units**2 <= release.event.sensitivity**2
-        for one in moved
+        0.98 * units**2
+        < squared(difference)
+        <= units**2
+        <= release.event.sensitivity**2
+        for difference in moved
     )
     for weight, start, end in zip(
         features.integer_weights(grid),
@@ -40,8 +43,9 @@ def check_tables(records, features, release):
         strict=False,
     ):
         assert all(
-            np.count_nonzero(one[start:end]) == 1 and one[start:end].max() == weight
-            for one in moved
+            np.count_nonzero(difference[start:end]) == 1
+            and difference[start:end].max() == weight
+            for difference in moved
         )
 
 

@@ -20,8 +20,10 @@ def _source(cell: Cell) -> str:
         case "file":
             return f"%%writefile {cell.name}\n{cell.text}"
         case "console":
-            said = (command for command, _ in cell.commands() if command != "echo $?")
-            return "\n".join(f"!{one}".replace("!export ", "%env ") for one in said)
+            commands = (
+                command for command, _ in cell.commands() if command != "echo $?"
+            )
+            return "\n".join(f"!{one}".replace("!export ", "%env ") for one in commands)
         case _:
             return _ITSELF.sub("", cell.text)
 

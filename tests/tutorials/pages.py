@@ -35,17 +35,17 @@ class Cell:
 
 def cells(page: str) -> list[Cell]:
     """Cuts the text of a page into its cells; a block that is neither run nor named stays with what is said."""
-    found: list[Cell] = []
-    said = 0
+    page_cells: list[Cell] = []
+    position = 0
     for block in _FENCE.finditer(page):
         language, name, text = block.groups()
         kind = language if language in {"python", "console"} else "file" if name else ""
         if not kind:
             continue
-        found += [
-            Cell(kind="prose", text=page[said : block.start()]),
+        page_cells += [
+            Cell(kind="prose", text=page[position : block.start()]),
             Cell(kind=kind, text=text, name=name or ""),
         ]
-        said = block.end()
-    found.append(Cell(kind="prose", text=page[said:]))
-    return [cell for cell in found if cell.text.strip()]
+        position = block.end()
+    page_cells.append(Cell(kind="prose", text=page[position:]))
+    return [cell for cell in page_cells if cell.text.strip()]

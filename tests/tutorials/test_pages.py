@@ -70,8 +70,8 @@ def desk(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(one, id=one.stem, marks=[pytest.mark.slow] * (one.stem in SLOW))
-        for one in TUTORIALS
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in SLOW))
+        for page in TUTORIALS
     ],
 )
 def test_a_tutorial(path, desk, cli, request):

@@ -72,17 +72,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one_and_nothing_of_a_
         command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as killed:
         assert killed.stdout.readline() == b"here\n"
-        kept = os.listdir(tmp_path)
+        names = os.listdir(tmp_path)
         with making(tmp_path / "made"):
-            assert len(os.listdir(tmp_path)) == len(kept) + 1, "the other process lives"
+            assert len(os.listdir(tmp_path)) == len(names) + 1, (
+                "the other process lives"
+            )
         killed.stdin.close()
     assert killed.returncode == -9
-    assert set(kept) < set(os.listdir(tmp_path))
+    assert set(names) < set(os.listdir(tmp_path))
     (tmp_path / ".made.partial").mkdir()
     with making(tmp_path / "made.csv"):
-        assert set(kept) < set(os.listdir(tmp_path)), "of another name"
-    made = tmp_path / "made"
-    made.unlink() if making is new_file else made.rmdir()
-    with making(made):
-        assert not set(kept) & set(os.listdir(tmp_path))
+        assert set(names) < set(os.listdir(tmp_path)), "of another name"
+    target = tmp_path / "made"
+    target.unlink() if making is new_file else target.rmdir()
+    with making(target):
+        assert not set(names) & set(os.listdir(tmp_path))
     assert sorted(os.listdir(tmp_path)) == [".made.partial", "made", "made.csv"]

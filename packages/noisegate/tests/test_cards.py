@@ -16,7 +16,7 @@ from noisegate.schema.constraints import Comparison
 NASTY = '<script>alert("x")</script>'
 SCHEMA = Schema(
     (
-        *(Integer(name=f"number {place}", lower=0, upper=99) for place in range(30)),
+        *(Integer(name=f"number {index}", lower=0, upper=99) for index in range(30)),
         Categorical(name='"><img src=x onerror=y>', levels=(NASTY, "b")),
         Boolean(name=NASTY),
     ),
@@ -40,9 +40,9 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def made():
+def results_by_name():
     rows = 60
-    columns = {f"number {place}": [i % 50 for i in range(rows)] for place in range(30)}
+    columns = {f"number {index}": [i % 50 for i in range(rows)] for index in range(30)}
     table = pa.table(
         columns
         | {SCHEMA.names[30]: ["b"] * rows, NASTY: [i % 2 == 0 for i in range(rows)]}
@@ -55,7 +55,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def results():
-    table, model = made()
+    table, model = results_by_name()
     found = {
         "schema": SCHEMA,
         "images": pixel_schema(28, 28, labels=range(10)),

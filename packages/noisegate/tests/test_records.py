@@ -43,10 +43,10 @@ def test_records_that_are_laid_row_by_row_keep_all_that_they_say():
         np.asfortranarray([[0.5, 1.0], [np.nan, 0.0]]),
         np.array([[1], [0]], dtype=np.int32),
     )
-    found = WeightedRows(numeric, codes, np.array([WHOLE, 3])).row_by_row()
-    assert found.numeric.flags.c_contiguous
-    np.testing.assert_array_equal(found.numeric, numeric)
-    assert found.codes.tolist() == [[1], [0]]
-    assert found.weights.tolist() == [WHOLE, 3]
+    rows = WeightedRows(numeric, codes, np.array([WHOLE, 3])).row_by_row()
+    assert rows.numeric.flags.c_contiguous
+    np.testing.assert_array_equal(rows.numeric, numeric)
+    assert rows.codes.tolist() == [[1], [0]]
+    assert rows.weights.tolist() == [WHOLE, 3]
     images = Images(PIXELS)
     assert images.row_by_row() is images

@@ -41,7 +41,9 @@ class Example(Base):
     renamed: ClassVar = {"rate": "sampling_probability"}
 
     kind: Literal["few", "many"] = "few"
-    widths: Widths = derived(lambda given: (8,) if given["kind"] == "few" else (64, 64))
+    widths: Widths = derived(
+        lambda values: (8,) if values["kind"] == "few" else (64, 64)
+    )
     rank: Count | None = None
     share: Share = 1.0
     sampling_probability: Fraction = 0.5
@@ -60,7 +62,7 @@ class Example(Base):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("values", "message"),
     [
         ({"steps": 0}, "steps=0 must be a positive whole number."),
         (
@@ -101,37 +103,37 @@ class Example(Base):
     ],
 )
 def test_an_unusable_setting_is_named_with_its_value_and_what_was_expected(
-    given, message
+    values, message
 ):
     with pytest.raises(OptionError) as refused:
-        Example(**given)
+        Example(**values)
     assert message in str(refused.value)
     with pytest.raises(
         ModelError, match="settings of example in the certificate are broken"
     ):
-        Example.from_json(given)
+        Example.from_json(values)
 
 
 def test_what_is_usable_is_kept():
-    made = Example(
+    example = Example(
         steps=3, widths=[1, 2], image=[8, 8, 1], share=2, scales={"x": 1}, rank=3
     )
-    assert made.steps == 3
-    assert made.widths == (1, 2)
-    assert made.image == (8, 8, 1)
-    assert made.rank == 3
-    assert type(made.share) is float
-    assert type(made.scales["x"]) is float
+    assert example.steps == 3
+    assert example.widths == (1, 2)
+    assert example.image == (8, 8, 1)
+    assert example.rank == 3
+    assert type(example.share) is float
+    assert type(example.scales["x"]) is float
     assert Example.steps == 10  # a default can be read off the class
-    made = Example(
+    example = Example(
         share=np.float32(0.5), scales={"x": np.int64(1)}, names=(name for name in "ab")
     )
-    assert made.share == 0.5
-    assert type(made.share) is float
-    assert type(made.scales["x"]) is float
-    assert made.names == ("a", "b")
+    assert example.share == 0.5
+    assert type(example.share) is float
+    assert type(example.scales["x"]) is float
+    assert example.names == ("a", "b")
     with pytest.raises(FrozenInstanceError):
-        made.steps = 4
+        example.steps = 4
     with pytest.raises(TypeError):
         Example(3)
 
@@ -139,11 +141,11 @@ def test_what_is_usable_is_kept():
 def test_what_was_given_is_named_before_what_follows_from_it_or_is_missing():
     @settings
     class Two(Settings):
-        first: Count = derived(lambda given: -given["second"])
+        first: Count = derived(lambda values: -values["second"])
         second: Count
         third: Count = 1
 
-    for given, message in (
+    for values, message in (
         ({"second": 0, "third": 0}, "second=0 must be a positive whole number."),
         ({"third": 0}, "third=0 must be a positive whole number."),
         (
@@ -154,7 +156,7 @@ def test_what_was_given_is_named_before_what_follows_from_it_or_is_missing():
         ({"first": 1}, "second is missing; it must be a positive whole number."),
     ):
         with pytest.raises(OptionError, match=re.escape(message)):
-            Two(**given)
+            Two(**values)
 
 
 def test_a_type_with_a_bound_that_nothing_reads_is_refused_at_once():
@@ -178,19 +180,19 @@ def test_a_default_may_follow_from_another_setting():
 
 
 def test_settings_go_through_json():
-    made = Example(
+    example = Example(
         kind="many",
         image=(8, 8, 1),
         scales={"x": 0.5},
         names=("a", "b"),
         fit_options={"steps": 4},
     )
-    assert Example.from_json(json.loads(json.dumps(made.to_json()))) == made
-    assert made.to_json()["widths"] == [64, 64]
+    assert Example.from_json(json.loads(json.dumps(example.to_json()))) == example
+    assert example.to_json()["widths"] == [64, 64]
     # Under the name that it had first.
-    assert list(made.to_json()) == [
-        "rate" if one.name == "sampling_probability" else one.name
-        for one in fields(Example)
+    assert list(example.to_json()) == [
+        "rate" if field.name == "sampling_probability" else field.name
+        for field in fields(Example)
     ]
 
 

@@ -96,8 +96,8 @@ def test_estimates_do_not_depend_on_what_else_is_asked(people):
     evidence = people[0].evidence
     of_all = evidence.moments(["x", "work", "ill"])
     of_two = evidence.moments(["x", "ill"])
-    places = [0, *of_all.indices("x"), *of_all.indices("ill")]
-    expected = of_all.matrix(of_all.values)[np.ix_(places, places)]
+    indices = [0, *of_all.indices("x"), *of_all.indices("ill")]
+    expected = of_all.matrix(of_all.values)[np.ix_(indices, indices)]
     assert of_two.matrix(of_two.values) == pytest.approx(expected)
 
 

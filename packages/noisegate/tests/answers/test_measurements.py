@@ -234,11 +234,11 @@ def test_intervals_of_crosstabs_hold_as_often_as_they_say(finite):
             counts = records.sum(axis=axes)
             counts = counts + std * random.normal(size=counts.shape)
             tables.append(NoisyTable.of(domain.project(names), counts, noise_std=std))
-        found = crosstab(
+        answers = crosstab(
             Measurements(domain, tuple(tables)), "a", "b", level=0.95, finite=finite
         )
         truth = records / records.sum() if finite else shares
-        held.append((found.low <= truth) & (truth <= found.high))
+        held.append((answers.low <= truth) & (truth <= answers.high))
     # 24,000 intervals that share their noise six by six.
     assert np.mean(held) == pytest.approx(0.95, abs=0.012)
 

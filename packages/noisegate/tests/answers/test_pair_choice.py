@@ -58,7 +58,7 @@ def test_every_column_is_tied_to_all_others_even_in_noise_alone():
     chosen = choose_pairs(screened(12, set()), max_pairs=1000)
     joined = {0}
     for _ in range(12):
-        joined |= {column for one in chosen if joined & set(one) for column in one}
+        joined |= {column for pair in chosen if joined & set(pair) for column in pair}
     assert joined == set(range(12))
 
 

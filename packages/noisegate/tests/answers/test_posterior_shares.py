@@ -34,8 +34,8 @@ def test_small_noise_leaves_the_counts_as_they_are(truth):
 @pytest.mark.parametrize("prior", [UNIFORM, np.array([10, 5, 1, 1, 1, 2]) / 20])
 def test_noise_beyond_all_counts_leaves_what_was_known(prior):
     for seed in range(5):
-        found = posterior_shares(noisy(UNIFORM, 100, 1e5, seed), 1e5, prior, 100.0)
-        assert error(found, prior) < 2e-3  # as exact as the quadrature is
+        shares = posterior_shares(noisy(UNIFORM, 100, 1e5, seed), 1e5, prior, 100.0)
+        assert error(shares, prior) < 2e-3  # as exact as the quadrature is
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 24, 500])
@@ -43,9 +43,11 @@ def test_shares_are_positive_and_sum_to_one(cells):
     uniform = np.full(cells, 1 / cells)
     for std in (1e-3, 1.0, 1e3, 1e7):
         for total in (1.0, 1e3, 1e7):
-            found = posterior_shares(noisy(uniform, total, std, 1), std, uniform, total)
-            assert found.min() > 0
-            assert found.sum() == pytest.approx(1)
+            shares = posterior_shares(
+                noisy(uniform, total, std, 1), std, uniform, total
+            )
+            assert shares.min() > 0
+            assert shares.sum() == pytest.approx(1)
 
 
 def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
@@ -60,7 +62,7 @@ def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
     }
     for name, truth in truths.items():
         for std in (3.0, 30.0, 100.0, 300.0, 1000.0, 10_000.0):
-            found = [
+            errors = [
                 error(
                     posterior_shares(
                         noisy(truth, 1000, std, seed), std, uniform, 1000.0
@@ -70,7 +72,7 @@ def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
                 for seed in range(40)
             ]
             # Where the prior is the truth, chance now and then tells a little against it.
-            assert np.mean(found) <= error(uniform, truth) + 0.06, (name, std)
+            assert np.mean(errors) <= error(uniform, truth) + 0.06, (name, std)
 
 
 def test_two_cells_against_a_fine_integration():

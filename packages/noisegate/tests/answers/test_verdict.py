@@ -61,10 +61,10 @@ def test_the_worst_word_counts_and_all_reasons_and_cures_stay():
 
 @pytest.mark.parametrize("word", [*WORDS, None])
 def test_a_verdict_is_read_back_from_its_json(word):
-    told = verdict(
+    original = verdict(
         word, cures=("more",), figures={"share": 0.1, "needed": {"good": 10}}
     )
-    assert Verdict.from_json(json.loads(json.dumps(told.to_json()))) == told
+    assert Verdict.from_json(json.loads(json.dumps(original.to_json()))) == original
 
 
 def finding(answer, detail="why", question="pairs of columns"):
@@ -98,11 +98,13 @@ def test_two_reasons_of_the_same_answer_stay():
 
 
 def test_a_verdict_answers_what_is_asked_and_nothing_else():
-    told = verdict("good", findings=(finding("kept"), finding("lost", "x", "groups")))
-    asked = ("means and tails", "pairs of columns", "single columns")
-    unknown = {asked[0]: not_known(asked[0], "needs more")}
-    answers = told.answering(asked, unknown).findings
-    assert [each.question for each in answers] == list(asked[::-1])
+    original = verdict(
+        "good", findings=(finding("kept"), finding("lost", "x", "groups"))
+    )
+    requested = ("means and tails", "pairs of columns", "single columns")
+    unknown = {requested[0]: not_known(requested[0], "needs more")}
+    answers = original.answering(requested, unknown).findings
+    assert [answer.question for answer in answers] == list(requested[::-1])
     assert answers[1] == finding("kept")
     assert answers[2] == not_known("means and tails", "needs more")
     assert answers[0].answer == "not known"
@@ -112,8 +114,8 @@ def test_a_verdict_of_an_older_model_has_no_findings():
     stored = verdict("rough").to_json()
     del stored["findings"]
     assert Verdict.from_json(stored) == verdict("rough")
-    told = verdict("rough", findings=(finding("lost"),))
-    assert Verdict.from_json(json.loads(json.dumps(told.to_json()))) == told
+    original = verdict("rough", findings=(finding("lost"),))
+    assert Verdict.from_json(json.loads(json.dumps(original.to_json()))) == original
 
 
 @pytest.mark.parametrize("wrong", [("pears", "kept"), ("groups", "fine")])
@@ -125,17 +127,20 @@ def test_a_finding_is_of_the_vocabulary(wrong):
 
 
 def test_findings_are_lines_that_any_console_shows():
-    told = verdict(
-        "good", findings=tuple(not_known(each, "needs much " * 5) for each in QUESTIONS)
+    original = verdict(
+        "good",
+        findings=tuple(
+            not_known(question, "needs much " * 5) for question in QUESTIONS
+        ),
     )
     console = Console(file=io.StringIO(), width=80, legacy_windows=False)
-    console.print(told.render())
+    console.print(original.render())
     shown = console.file.getvalue()
     assert shown.encode("cp1252")
     for question in QUESTIONS:
         row = f" {question:<30}  not known  needs much"
         assert any(line.startswith(row) for line in shown.splitlines()), shown
-        assert row in str(told)
+        assert row in str(original)
 
 
 def test_the_form_of_the_output_has_the_vocabulary():

@@ -45,7 +45,7 @@ def columns(rows=60):
     }
 
 
-def made(table, rows=200, **options):
+def synthetic_of(table, rows=200, **options):
     """What a model draws, which holds nothing of the table that it was made from."""
     fitted = synthesize(
         table, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY, **options
@@ -68,10 +68,10 @@ def made(table, rows=200, **options):
     ],
 )
 def test_a_frame_gives_one_of_its_kind_with_the_types_of_the_schema(frame, types):
-    found = made(frame)
-    assert type(found) is type(frame)
-    assert list(found.columns) == list(frame.columns)
-    assert (found["age"].dtype, found["rate"].dtype) == types
+    synthetic = synthetic_of(frame)
+    assert type(synthetic) is type(frame)
+    assert list(synthetic.columns) == list(frame.columns)
+    assert (synthetic["age"].dtype, synthetic["rate"].dtype) == types
 
 
 def test_a_path_gives_arrow(tmp_path):
@@ -95,23 +95,24 @@ def test_nothing_private_rides_along_in_a_pandas_frame(kind):
         frame.index = pd.Index([SECRET] * len(frame), name=SECRET)
     if kind == "attributes":
         frame.attrs["patient"] = SECRET
-    found = made(frame)
-    assert isinstance(found["work"].dtype, pd.CategoricalDtype) == (
+    synthetic = synthetic_of(frame)
+    assert isinstance(synthetic["work"].dtype, pd.CategoricalDtype) == (
         kind in ("categorical", "ordered")
     )
-    if isinstance(found["work"].dtype, pd.CategoricalDtype):
-        assert set(found["work"].cat.categories) <= {"a", "b"}
+    if isinstance(synthetic["work"].dtype, pd.CategoricalDtype):
+        assert set(synthetic["work"].cat.categories) <= {"a", "b"}
     assert SECRET not in repr(
         (
-            found.attrs,
-            found.index,
-            found.index.names,
-            found.dtypes.to_dict(),
-            found.to_csv(),
+            synthetic.attrs,
+            synthetic.index,
+            synthetic.index.names,
+            synthetic.dtypes.to_dict(),
+            synthetic.to_csv(),
         )
     )
     assert (
-        SECRET.encode() not in pa.Table.from_pandas(found).schema.to_string().encode()
+        SECRET.encode()
+        not in pa.Table.from_pandas(synthetic).schema.to_string().encode()
     )
 
 
@@ -120,9 +121,9 @@ def test_nothing_private_rides_along_in_a_polars_frame(kind):
     # A Categorical carries every text that the process ever saw in one, into each file that is written of it.
     frame = pl.DataFrame(columns()).cast({"work": kind})
     seen = pl.Series([SECRET, "patient 7"], dtype=pl.Categorical)
-    found = made(frame)
-    assert found["work"].dtype == pl.String
-    assert SECRET.encode() not in b"".join(_written(found))
+    synthetic = synthetic_of(frame)
+    assert synthetic["work"].dtype == pl.String
+    assert SECRET.encode() not in b"".join(_written(synthetic))
     assert len(seen) == 2
 
 
@@ -149,11 +150,11 @@ def test_nothing_private_rides_along_in_an_arrow_table():
     table = table.set_column(2, field, work).replace_schema_metadata(
         {"first record": SECRET}
     )
-    found = made(table)
-    assert found.schema.metadata is None
-    assert all(field.metadata is None for field in found.schema)
-    assert set(found["work"].to_pylist()) <= {"a", "b"}
-    assert found.schema.field("work").type == pa.string()
+    synthetic = synthetic_of(table)
+    assert synthetic.schema.metadata is None
+    assert all(field.metadata is None for field in synthetic.schema)
+    assert set(synthetic["work"].to_pylist()) <= {"a", "b"}
+    assert synthetic.schema.field("work").type == pa.string()
 
 
 def test_the_synthesizer_holds_no_record():
@@ -185,12 +186,12 @@ def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothin
             self.opens += 1
             return super().opened()
 
-        def sum(self, *given):
+        def sum(self, *arguments):
             self.sums += 1
-            return LocalEngine(threads=1).sum(*given)
+            return LocalEngine(threads=1).sum(*arguments)
 
     engine = Counting()
-    made(columns(), engine=engine)
+    synthetic_of(columns(), engine=engine)
     assert engine.opens == 1
     assert engine.sums == 2
     with pytest.raises(
@@ -282,8 +283,8 @@ def test_frames_of_the_kinds_that_were_given_come_out(tmp_path):
     model = noisegate.fit(
         tables(), schema=API_LINKED_SCHEMA, **FAST, out=tmp_path / "model"
     )
-    made = noisegate.load(tmp_path / "model").sample(40, seed=1)
-    people, visits = made["people"], made["visits"]
+    synthetic = noisegate.load(tmp_path / "model").sample(40, seed=1)
+    people, visits = synthetic["people"], synthetic["visits"]
     assert isinstance(people, pd.DataFrame)
     assert isinstance(visits, pa.Table)
     assert list(people) == ["id", "ill", "sex"]

@@ -46,19 +46,19 @@ def correlation(table):
 
 def test_what_refits_lose_is_given_back_and_counted():
     # The model lost .3 of 1, and its refits .2 of what was left; 2 · .7 − .5 = .9.
-    found = combine([[0.7, 5.0], [0.5, 5.1], [0.5, 4.9]], level=0.9)
-    assert found.value == pytest.approx([0.9, 5.0])
-    assert found.error == pytest.approx([0.08**0.5, 0.1])
-    assert found.high - found.value == pytest.approx(2.919986 * found.error)
+    combined = combine([[0.7, 5.0], [0.5, 5.1], [0.5, 4.9]], level=0.9)
+    assert combined.value == pytest.approx([0.9, 5.0])
+    assert combined.error == pytest.approx([0.08**0.5, 0.1])
+    assert combined.high - combined.value == pytest.approx(2.919986 * combined.error)
 
 
 def test_an_interval_of_copies_holds_what_the_copy_alone_misses(model):
-    found = [correlation(table) for table in copies(model, 6, 3_000, seed=3)]
-    assert len(set(found)) == 7
-    told, true = combine(found), 0.7 / np.sqrt(0.74)
-    assert told.low < true < told.high
-    assert abs(told.value - true) < 0.15
-    assert abs(found[0] - true) > 3 * (1 - found[0] ** 2) / np.sqrt(
+    correlations = [correlation(table) for table in copies(model, 6, 3_000, seed=3)]
+    assert len(set(correlations)) == 7
+    combined, true = combine(correlations), 0.7 / np.sqrt(0.74)
+    assert combined.low < true < combined.high
+    assert abs(combined.value - true) < 0.15
+    assert abs(correlations[0] - true) > 3 * (1 - correlations[0] ** 2) / np.sqrt(
         3_000
     )  # a textbook's interval of the copy misses
 
@@ -74,8 +74,8 @@ def test_what_cannot_be_done_again_is_refused(model):
         {**records(90, 1), "who": np.arange(90) // 3},
         schema=SCHEMA, epsilon=1.0, unit_column="who", contributions=3,
     )  # fmt: skip
-    for of, number, said in ((shared, 3, "one record"), (model, 1, "at least 2")):
-        with pytest.raises(OptionError, match=said):
+    for of, number, message in ((shared, 3, "one record"), (model, 1, "at least 2")):
+        with pytest.raises(OptionError, match=message):
             copies(of, number, 10)
     with pytest.raises(OptionError, match="at least two refits"):
         combine([1.0, 2.0])

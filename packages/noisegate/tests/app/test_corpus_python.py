@@ -24,7 +24,7 @@ FRAME = pd.DataFrame({"age": [1, 2, 3] * 10, "yes": [True, False, True] * 10})
 
 
 @pytest.fixture(scope="module")
-def made():
+def model():
     return ng.synthesize(
         FRAME,
         schema=SCHEMA,
@@ -62,75 +62,79 @@ MORE = {"True": True, "text": "1"}
 # By argument: what is called with each of the odd values (a value of the same name takes the place of one that would
 # be right here; "-" leaves it out), and what the message says.
 ARGUMENTS = {
-    "loads": (lambda made, value: Schema.loads(value), {}, "text="),
-    "from_toml": (lambda made, value: Schema.from_toml(value), {}, "path="),
-    "from_json": (lambda made, value: Schema.from_json(value), {}, ""),
-    "to_toml": (lambda made, value: SCHEMA.to_toml(value), {}, "path="),
-    "load": (lambda made, value: ng.Synthesizer.load(value), {"blank": " "}, "folder="),
-    "save": (lambda made, value: made.save(value), {"blank": ""}, "folder="),
-    "convert": (lambda made, value: made.convert(value), {"text": "x"}, "PyArrow"),
+    "loads": (lambda model, value: Schema.loads(value), {}, "text="),
+    "from_toml": (lambda model, value: Schema.from_toml(value), {}, "path="),
+    "from_json": (lambda model, value: Schema.from_json(value), {}, ""),
+    "to_toml": (lambda model, value: SCHEMA.to_toml(value), {}, "path="),
+    "load": (
+        lambda model, value: ng.Synthesizer.load(value),
+        {"blank": " "},
+        "folder=",
+    ),
+    "save": (lambda model, value: model.save(value), {"blank": ""}, "folder="),
+    "convert": (lambda model, value: model.convert(value), {"text": "x"}, "PyArrow"),
     "fit": (
-        lambda made, value: ng.Pairwise().fit(value),
+        lambda model, value: ng.Pairwise().fit(value),
         {"a table": FRAME},
         "noisegate.Gate(",
     ),
     "fit psg": (
-        lambda made, value: ng.PrivateSetGeneration().fit(value),
+        lambda model, value: ng.PrivateSetGeneration().fit(value),
         {"a table": FRAME},
         "noisegate.Gate(",
     ),
     "native_form": (
-        lambda made, value: native_form(value, SCHEMA),
+        lambda model, value: native_form(value, SCHEMA),
         {"text": "x"},
         "expected",
     ),
-    "data": (lambda made, value: synthesize(data=value), {}, ""),
-    "schema": (lambda made, value: synthesize(schema=value), {}, "schema="),
+    "data": (lambda model, value: synthesize(data=value), {}, ""),
+    "schema": (lambda model, value: synthesize(schema=value), {}, "schema="),
     "adjacency": (
-        lambda made, value: synthesize(adjacency=value),
+        lambda model, value: synthesize(adjacency=value),
         {"text": "swap"},
         "adjacency",
     ),
     "device": (
-        lambda made, value: synthesize(device=value),
+        lambda model, value: synthesize(device=value),
         {"text": "gpu"},
         "device=",
     ),
     "epsilon": (
-        lambda made, value: synthesize(epsilon=value),
+        lambda model, value: synthesize(epsilon=value),
         MORE | {"a number": -1},
         "epsilon=",
     ),
-    "delta": (lambda made, value: synthesize(delta=value), MORE, "delta="),
+    "delta": (lambda model, value: synthesize(delta=value), MORE, "delta="),
     "method": (
-        lambda made, value: synthesize(method=value),
+        lambda model, value: synthesize(method=value),
         {"text": "pairwice"},
         "method=",
     ),
     "ledger": (
-        lambda made, value: synthesize(ledger=value, dataset="x"),
+        lambda model, value: synthesize(ledger=value, dataset="x"),
         {},
         "ledger=",
     ),
     "dataset": (
-        lambda made, value: synthesize(ledger=3, dataset=value),
+        lambda model, value: synthesize(ledger=3, dataset=value),
         {},
         "ledger=3",
     ),
     "records": (
-        lambda made, value: gate(records=value),
+        lambda model, value: gate(records=value),
         MORE | {"None": 0, "a number": 1.5},
         "records=",
     ),
     "n": (
-        lambda made, value: made.sample(value),
+        lambda model, value: model.sample(value),
         MORE
         | {"a number": 10**30, "a fraction": 1.5, "negative": -1, "memory": 10**15},
         "n=",
     ),
-    "images": (lambda made, value: made.images(value), {}, ""),
+    "images": (lambda model, value: model.images(value), {}, ""),
     "where": (
-        lambda made, value: made.sample(3, where=value),
+        lambda model, value: model.sample(3, where=value),
         {
             "None": "age",
             "a dictionary": {"who": 1},
@@ -139,48 +143,51 @@ ARGUMENTS = {
         },
         "where",
     ),
-    "columns": (lambda made, value: Schema(value), {}, ""),
-    "ignore": (lambda made, value: Schema(SCHEMA.columns, ignore=value), {}, "ignore"),
+    "columns": (lambda model, value: Schema(value), {}, ""),
+    "ignore": (lambda model, value: Schema(SCHEMA.columns, ignore=value), {}, "ignore"),
     "constraints": (
-        lambda made, value: Schema(SCHEMA.columns, constraints=value),
+        lambda model, value: Schema(SCHEMA.columns, constraints=value),
         {},
         "constraints",
     ),
     "lower": (
-        lambda made, value: Integer(name="a", lower=value, upper=9),
+        lambda model, value: Integer(name="a", lower=value, upper=9),
         {"a number": 9.5},
         "lower",
     ),
     "levels": (
-        lambda made, value: Categorical(name="a", levels=value),
+        lambda model, value: Categorical(name="a", levels=value),
         {"a list": []},
         "level",
     ),
-    "name": (lambda made, value: Boolean(name=value), {"empty": ""}, "name"),
+    "name": (lambda model, value: Boolean(name=value), {"empty": ""}, "name"),
     "day": (
-        lambda made, value: Date(name="a", lower=value, upper="2020-01-01"),
+        lambda model, value: Date(name="a", lower=value, upper="2020-01-01"),
         MORE,
         "lower",
     ),
     "impossible": (
-        lambda made, value: Impossible(values=value),
+        lambda model, value: Impossible(values=value),
         {"a dictionary": {}},
         "impossible",
     ),
     "height": (
-        lambda made, value: pixel_schema(value, 8, labels=(0, 1)),
+        lambda model, value: pixel_schema(value, 8, labels=(0, 1)),
         MORE | {"a number": 0},
         "height",
     ),
 }
 
 CALLS = {
-    f"{name}({shown})": (lambda made, call=call, value=value: call(made, value), says)
-    for name, (call, changes, says) in ARGUMENTS.items()
+    f"{name}({shown})": (
+        lambda model, call=call, value=value: call(model, value),
+        message,
+    )
+    for name, (call, changes, message) in ARGUMENTS.items()
     for shown, value in (ODD | changes).items()
 } | {
     "a discovery's ledger": (
-        lambda made: ng.discover_schema(
+        lambda model: ng.discover_schema(
             FRAME,
             epsilon=1.0,
             kinds={"age": "integer", "yes": "boolean"},
@@ -189,19 +196,19 @@ CALLS = {
         ),
         "ledger=3",
     ),
-    "a setting unknown": (lambda made: synthesize(cels=3), "cels"),
+    "a setting unknown": (lambda model: synthesize(cels=3), "cels"),
     "a comparison of nothing": (
-        lambda made: with_constraints(Comparison(left=3, relation="<", right="age")),
+        lambda model: with_constraints(Comparison(left=3, relation="<", right="age")),
         "3",
     ),
     "a relation unknown": (
-        lambda made: with_constraints(
+        lambda model: with_constraints(
             Comparison(left="rate", relation="=", right="age")
         ),
         "relation",
     ),
     "constraints that clash": (
-        lambda made: synthesize(
+        lambda model: synthesize(
             schema=with_constraints(
                 Impossible(values={"yes": True}), Impossible(values={"yes": False})
             )
@@ -209,18 +216,18 @@ CALLS = {
         "no record keeps",
     ),
     "a name that is not what it looks like": (
-        lambda made: synthesize(schema=Schema((Boolean(name="a\u202eb"),))),
+        lambda model: synthesize(schema=Schema((Boolean(name="a\u202eb"),))),
         "U+202E",
     ),
 }
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_a_call_that_cannot_be(made, case, tmp_path, monkeypatch):
+def test_a_call_that_cannot_be(model, case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     call, says = CALLS[case]
     with pytest.raises(NoisegateError) as refused:
-        call(made)
+        call(model)
     assert says in str(refused.value)
     assert " --" not in str(refused.value).partition("(")[0]
     assert not list(tmp_path.iterdir())

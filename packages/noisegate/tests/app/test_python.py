@@ -27,18 +27,18 @@ def classifier(**options):
 
 def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
     ledger = ledger_of(tmp_path, epsilon=2.5)
-    made = SMALL.fit(
+    model = SMALL.fit(
         TABLE.to_pandas(),
         **RUN,
         ledger=ledger,
         dataset="clinic",
         out=tmp_path / "model",
     )
-    assert isinstance(made.sample(3), pd.DataFrame)
-    assert made.certificate.public["settings"] == SMALL.to_json()
-    assert made.certificate.ledger["dataset"] == "clinic"
+    assert isinstance(model.sample(3), pd.DataFrame)
+    assert model.certificate.public["settings"] == SMALL.to_json()
+    assert model.certificate.ledger["dataset"] == "clinic"
     assert ledger.show("clinic")[0].spent == pytest.approx(2.0)
-    assert noisegate.verify(tmp_path / "model").certificate == made.certificate
+    assert noisegate.verify(tmp_path / "model").certificate == model.certificate
     with pytest.raises(BudgetRefusedError):
         SMALL.fit(TABLE, **RUN, ledger=ledger, dataset="clinic")
 
@@ -114,8 +114,8 @@ def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
 
 def test_a_draft_is_reviewed_whole_with_its_reasons():
     names = {
-        f"c{place:02}": [row * 7 % 31 + place * (row % 3) for row in range(900)]
-        for place in range(12)
+        f"c{index:02}": [row * 7 % 31 + index * (row % 3) for row in range(900)]
+        for index in range(12)
     }
     odd = {"<b>id": [f"p{row}" for row in range(900)], "smokes": ["Y", "N"] * 450}
     with pytest.warns(UserWarning, match="<b>id: ignored: each of the 900 values"):
@@ -138,24 +138,24 @@ def test_a_draft_is_reviewed_whole_with_its_reasons():
 
 def test_evaluate_measures_what_the_command_line_measures(tmp_path):
     model = SMALL.fit(TABLE, **RUN)
-    made, test = model.sample(100, seed=1), TABLE.slice(0, 120)
+    synthetic, test = model.sample(100, seed=1), TABLE.slice(0, 120)
     pa.csv.write_csv(test, tmp_path / "test.csv")
     SCHEMA.to_toml(tmp_path / "schema.toml")
-    found = noisegate.evaluate(
-        made.to_pandas(),
+    evaluation = noisegate.evaluate(
+        synthetic.to_pandas(),
         tmp_path / "test.csv",
         schema=tmp_path / "schema.toml",
         train=pl.from_arrow(TABLE),
     )
     expected = evaluate_tables(
-        made, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE
+        synthetic, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE
     )
-    assert found.to_json() == expected.to_json()
+    assert evaluation.to_json() == expected.to_json()
 
 
 def test_evaluate_draws_from_a_model_as_many_records_as_there_are():
     model = SMALL.fit(TABLE, **RUN)
-    found = noisegate.evaluate(model, TABLE.slice(0, 120), train=TABLE, seed=3)
+    evaluation = noisegate.evaluate(model, TABLE.slice(0, 120), train=TABLE, seed=3)
     expected = noisegate.evaluate(
         model.sample(200, seed=3),
         TABLE.slice(0, 120),
@@ -163,6 +163,6 @@ def test_evaluate_draws_from_a_model_as_many_records_as_there_are():
         train=TABLE,
         seed=3,
     )
-    assert found.to_json() == expected.to_json()
+    assert evaluation.to_json() == expected.to_json()
     with pytest.raises(OptionError, match="schema=None"):
         noisegate.evaluate(TABLE, TABLE)

@@ -60,12 +60,12 @@ def test_a_sum_changes_by_one_record(name, neighbours, sums):
         Categorical(name="k", levels=(LEVEL, "other"), other="other"),
         Boolean(name="y"),
     )
-    schema, found = Schema(columns=columns, label="k"), []
+    schema, totals = Schema(columns=columns, label="k"), []
     for path in neighbours:
         sums.clear()
         release = method_named(name)().query(Gate(path, schema=schema, epsilon=1.0))
-        found.append(list(sums))
-    for one, other, event in zip(*found, release.certificate.events, strict=True):
+        totals.append(list(sums))
+    for one, other, event in zip(*totals, release.certificate.events, strict=True):
         assert one.shape == other.shape
         assert 0 < squared(one - other) <= event.sensitivity**2
 

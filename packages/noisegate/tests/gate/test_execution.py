@@ -74,7 +74,7 @@ def by_torch():
 def factored():
     loss = FactoredLoss(
         inputs=lambda numeric, codes: numeric[None] - 0.5,
-        loss=lambda found, numeric, codes: (found.tanh() - 0.5).square().sum(),
+        loss=lambda outputs, numeric, codes: (outputs.tanh() - 0.5).square().sum(),
     )
     return (
         loss,
@@ -126,13 +126,13 @@ def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, ro
     with warnings.catch_warnings(), ByPlace():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", UnbookedWarning)
-        found, way = stepped(LOSSES[kind], data, rows)
+        sums, way = stepped(LOSSES[kind], data, rows)
         alone = [stepped(LOSSES[kind], data.iloc[[row]], rows)[0] for row in (0, 1, 39)]
         together, _ = stepped(LOSSES[kind], data.iloc[[0, 1, 39]], rows)
     assert way.exact
     assert way.rows > 1
     assert np.array_equal(together, sum(alone))
-    assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
+    assert np.abs(sums - expected).max() < 1e-3 * np.abs(expected).max()
     assert good.rows == (rows or 64)
 
 
@@ -147,12 +147,12 @@ def test_other_kernels_that_round_by_place_are_run_one_record_at_a_time_and_it_i
             SlowKernelsWarning, match=r"one at a time, about \d+ times slower"
         ),
     ):
-        found, way = stepped(network, data)
+        sums, way = stepped(network, data)
     assert way == Execution(rows=1)
     with ByPlace(EVERYTHING), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert np.array_equal(
-            sum(stepped(network, data.iloc[[row]])[0] for row in range(3)), found
+            sum(stepped(network, data.iloc[[row]])[0] for row in range(3)), sums
         )
 
 
@@ -172,10 +172,10 @@ def test_a_loss_with_memory_is_refused_even_for_one_record_at_a_time():
 
 
 def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatch):
-    right = gradient_grid.add_clipped
+    original = gradient_grid.add_clipped
 
     def by_count(total, part, factors):
-        right(total, part, factors)
+        original(total, part, factors)
         total[0] += len(part) == 2
 
     monkeypatch.setattr(gradient_grid, "add_clipped", by_count)
@@ -197,11 +197,11 @@ def check_all_blocks():
     noise.add_noise = lambda sums, **_: sums
     gradients.GradientVectors.unpacked = lambda self, sums: sums
     data = frame(33)
-    for kind, made in list(LOSSES.items())[:2]:
+    for kind, build in list(LOSSES.items())[:2]:
         for rows in (14, 8):
-            found, way = stepped(made, data, rows)
-            alone, _ = stepped(made, data.iloc[:1], rows)
-            backwards, _ = stepped(made, data.iloc[:0:-1], rows)
+            found, way = stepped(build, data, rows)
+            alone, _ = stepped(build, data.iloc[:1], rows)
+            backwards, _ = stepped(build, data.iloc[:0:-1], rows)
             assert np.array_equal(found, alone + backwards), (kind, way)
 
 

@@ -132,12 +132,12 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(
 
         monkeypatch.setattr(Journal, "begin_step", overtaken)
 
-    right = samples.poisson_sample
+    original = samples.poisson_sample
 
     def meanwhile(records, rate, _):
         if where != "begin":
             with monkeypatch.context() as patch:
-                patch.setattr(samples, "poisson_sample", right)
+                patch.setattr(samples, "poisson_sample", original)
                 opened(journal, ledger=ledger, dataset="clinic").step(AT)
         raise ZeroDivisionError
 
@@ -165,10 +165,10 @@ def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypa
     with pytest.raises(FileNotFoundError):
         other.begin_step()
     one.create(None)
-    right = os.fsync
+    original = os.fsync
 
     def withdrawn_meanwhile(handle):
-        right(handle)
+        original(handle)
         assert one.withdraw(1)
         one.create(None)
 

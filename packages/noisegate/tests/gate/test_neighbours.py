@@ -15,13 +15,13 @@ ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ROWS = BLOCK_ROWS + 20
 
 
-def without(records, place):
-    return records.rows([i for i in range(len(records)) if i != place])
+def without(records, position):
+    return records.rows([i for i in range(len(records)) if i != position])
 
 
-def with_record(records, record, place):
+def with_record(records, record, position):
     return EncodedTable.concatenate(
-        [records.rows(slice(0, place)), record, records.rows(slice(place, None))]
+        [records.rows(slice(0, position)), record, records.rows(slice(position, None))]
     )
 
 
@@ -42,13 +42,15 @@ def differences(records, others, tasks):
     return {name: squared(left.sums[name] - right.sums[name]) for name in tasks}
 
 
-@pytest.mark.parametrize("place", [0, BLOCK_ROWS - 1, BLOCK_ROWS, ROWS - 1])
-def test_adding_or_removing_a_record_of_merf(place, mixed_schema, encoded, merf_tasks):
+@pytest.mark.parametrize("position", [0, BLOCK_ROWS - 1, BLOCK_ROWS, ROWS - 1])
+def test_adding_or_removing_a_record_of_merf(
+    position, mixed_schema, encoded, merf_tasks
+):
     tasks, records = merf_tasks(mixed_schema), encoded(mixed_schema.layout, ROWS)
     strange = strange_records(mixed_schema.layout, encoded)
-    pairs = [(records, without(records, place))]
+    pairs = [(records, without(records, position))]
     pairs += [
-        (with_record(records, strange.rows([i]), place), records)
+        (with_record(records, strange.rows([i]), position), records)
         for i in range(len(strange))
     ]
     for left, right in pairs:
@@ -58,8 +60,8 @@ def test_adding_or_removing_a_record_of_merf(place, mixed_schema, encoded, merf_
             assert 0.99 * bound < difference <= bound, name
 
 
-@pytest.mark.parametrize("place", [0, BLOCK_ROWS - 1, ROWS - 1])
-def test_replacing_a_record_of_merf(place, mixed_schema, encoded, merf_tasks):
+@pytest.mark.parametrize("position", [0, BLOCK_ROWS - 1, ROWS - 1])
+def test_replacing_a_record_of_merf(position, mixed_schema, encoded, merf_tasks):
     tasks, records = (
         merf_tasks(mixed_schema, "replace-one"),
         encoded(mixed_schema.layout, ROWS),
@@ -69,7 +71,7 @@ def test_replacing_a_record_of_merf(place, mixed_schema, encoded, merf_tasks):
         dict.fromkeys(tasks, 0),
     )
     for i in range(len(strange)):
-        other = with_record(without(records, place), strange.rows([i]), place)
+        other = with_record(without(records, position), strange.rows([i]), position)
         for name, difference in differences(records, other, tasks).items():
             assert difference <= tasks[name].grid.bound.sensitivity_squared(
                 REPLACE_ONE
@@ -127,14 +129,14 @@ def test_a_hostile_map_stays_within_the_bound_and_meets_it(
         for kind in kinds
     ]
     if adjacency is ADD_REMOVE:
-        found = [
+        squares = [
             squared(with_it - sum_records(rest, {"q": task}).sums["q"])
             for with_it in sums
         ]
     else:
-        found = [squared(left - right) for left in sums for right in sums]
+        squares = [squared(left - right) for left in sums for right in sums]
     bound = task.grid.bound.sensitivity_squared(adjacency)
-    assert 0.99 * bound < max(found) <= bound
+    assert 0.99 * bound < max(squares) <= bound
 
 
 def one(kind):
@@ -163,15 +165,15 @@ def test_the_certificate_states_the_sensitivity_that_the_gate_has(
         ask(table, maps, adjacency=adjacency, records=len(rest) + 1) for table in tables
     ]
     if adjacency == "add-remove":
-        found = [
+        squares = [
             squared(totals.sums["q"] - ask(rest, maps)[1].sums["q"])
             for _, totals in answers
         ]
     else:
-        found = [
+        squares = [
             squared(a.sums["q"] - b.sums["q"]) for _, a in answers for _, b in answers
         ]
     (event,) = answers[0][0].certificate.events
-    assert max(found) <= event.sensitivity**2
-    assert max(found) > 0.99 * event.sensitivity**2
+    assert max(squares) <= event.sensitivity**2
+    assert max(squares) > 0.99 * event.sensitivity**2
     assert event.sensitivity == pytest.approx(times * UNITS)

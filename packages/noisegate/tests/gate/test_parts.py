@@ -91,7 +91,8 @@ def family(key, visits, codes=2):
 
 def together(*families):
     return {
-        name: pa.concat_tables([one[name] for one in families]) for name in SCHEMA.names
+        name: pa.concat_tables([family[name] for family in families])
+        for name in SCHEMA.names
     }
 
 
@@ -104,10 +105,10 @@ def task(link):
     columns = range(len(layout.numeric) + len(layout.coded))
     tables = [
         (),
-        *((one,) for one in columns),
+        *((column,) for column in columns),
         *((one, two) for one in columns for two in columns if one < two),
     ]
-    weights = tuple(1.0 + place % 3 for place in range(len(tables)))
+    weights = tuple(1.0 + index % 3 for index in range(len(tables)))
     counted = Contingency(
         bins=design.fine,
         coded=design.coded_sizes,
@@ -134,7 +135,7 @@ def summed(data):
 
 
 OTHERS = together(
-    *(family(f"other {place}", count) for place, count in enumerate((3, 0, 7, 1)))
+    *(family(f"other {index}", count) for index, count in enumerate((3, 0, 7, 1)))
 )
 
 
@@ -188,10 +189,10 @@ def test_counts_of_parts_are_those_of_long_hand():
         one.feature_map.integer_weights(one.grid),
         one.feature_map.codes(records),
     )
-    for place, table in enumerate(one.feature_map.tables):
-        at = one.feature_map.starts[place] + one.feature_map.cells(cells, table)
+    for index, table in enumerate(one.feature_map.tables):
+        at = one.feature_map.starts[index] + one.feature_map.cells(cells, table)
         for cell, part in zip(at.tolist(), records.weights.tolist(), strict=True):
-            expected[cell] += int(weights[place]) * part // WHOLE
+            expected[cell] += int(weights[index]) * part // WHOLE
     assert np.array_equal(
         sum_records(records, {"q": one}).sums["q"][0], expected.astype(np.int64)
     )
@@ -274,11 +275,11 @@ def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(
             parts = pickle.loads(pickle.dumps(list(rows.split_into_parts(1, 3))))
             jobs = [SumJob(tasks) for _ in parts]
             with chdir("/"):  # where a worker may be
-                found = [
+                answers = [
                     job.add_part(number, part)
                     for number, (job, part) in enumerate(zip(jobs, parts, strict=True))
                 ]
-            assert sum(count > 0 for count in found) > 1
+            assert sum(count > 0 for count in answers) > 1
             merged = jobs[0].merge_totals([job.total() for job in jobs])
             assert (
                 merged.records == LocalEngine(threads=1).sum(rows, tasks, None).records
@@ -396,35 +397,35 @@ def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():
 
 
 def test_replacing_a_record_moves_the_sum_by_at_most_the_bound_and_meets_it_without_a_common_cell():
-    one = counting_task(
+    task = counting_task(
         TABLES[1:], WEIGHTS[1:]
     )  # the number of records is common to all
-    bound = one.grid.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
+    bound = task.grid.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
     every = EncodedTable.concatenate([records(40), STRANGE])
     sums = [
-        sum_records(every.rows([i]), {"q": one}).sums["q"] for i in range(len(every))
+        sum_records(every.rows([i]), {"q": task}).sums["q"] for i in range(len(every))
     ]
-    found = [squared(left - right) for left in sums for right in sums]
-    assert 0.99 * bound < max(found) <= bound == 2 * UNITS**2
+    squares = [squared(left - right) for left in sums for right in sums]
+    assert 0.99 * bound < max(squares) <= bound == 2 * UNITS**2
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 3000])
 def test_the_weights_of_a_record_stay_inside_the_ball(count):
     random = np.random.default_rng(count)
     for _ in range(20):
-        one = counting_task(
+        task = counting_task(
             ((0,),) * count, tuple(random.uniform(0.5, 2.0, count).tolist())
         )
-        squares = one.exact_sum.squared_norm
+        squares = task.exact_sum.squared_norm
         assert 0.99 * UNITS**2 < squares <= UNITS**2
 
 
 @pytest.mark.parametrize("factor", [0.998, 0.5, 1e-3, 1e-300])
 @pytest.mark.parametrize("count", [1, 4])
 def test_vectors_longer_than_planned_are_refused(factor, count):
-    one = counting_task(((0,),) * count, (1.0,) * count, norm=factor * count**0.5)
+    task = counting_task(((0,),) * count, (1.0,) * count, norm=factor * count**0.5)
     with pytest.raises(OptionError, match="planned with norm"):
-        _ = one.exact_sum
+        _ = task.exact_sum
 
 
 def test_a_weight_that_the_grid_would_swallow_is_refused():

@@ -16,32 +16,32 @@ from noisegate.privacy.gradient_plan import RATES
 CHANCE = 1e-9
 
 
-def fits(found, draws, rate):
+def fits(count, draws, rate):
     low, high = (
         stats.binom.ppf(CHANCE / 2, draws, rate),
         stats.binom.isf(CHANCE / 2, draws, rate),
     )
-    return bool(low <= found <= high)
+    return bool(low <= count <= high)
 
 
 def members(records, rate, times, parts=1):
     """Who is in which of the samples of a session: the steps of one of them, by records in so many parts."""
-    drawn, found = (
+    drawn, is_member = (
         PoissonSamples(rate=rate),
         np.zeros((times, parts, records // parts), dtype=bool),
     )
-    for step, row in enumerate(found):
+    for step, row in enumerate(is_member):
         for number, part in enumerate(row):
             part[drawn.indices(len(part), step, number)] = True
-    return found.reshape(times, -1)
+    return is_member.reshape(times, -1)
 
 
 @pytest.mark.parametrize("rate", [1 / 64, 0.25, 0.75])
 def test_the_rate_is_that_which_is_accounted(rate):
-    found = members(5000, rate, 40)
-    assert fits(found.sum(), found.size, rate)
-    assert not fits(found.sum(), found.size, rate * 2 / 3)
-    assert not fits(found.sum(), found.size, rate * 5 / 4)
+    is_member = members(5000, rate, 40)
+    assert fits(is_member.sum(), is_member.size, rate)
+    assert not fits(is_member.sum(), is_member.size, rate * 2 / 3)
+    assert not fits(is_member.sum(), is_member.size, rate * 5 / 4)
 
 
 def test_sizes_of_samples_vary_as_binomial_ones_do():
@@ -53,12 +53,12 @@ def test_sizes_of_samples_vary_as_binomial_ones_do():
 
 @pytest.mark.parametrize("parts", [1, 40])
 def test_records_and_samples_are_independent(parts):
-    found, one = (
+    signs, one = (
         members(2000, 0.5, 200, parts).astype(float) * 2 - 1,
         2000 // parts % 2000,
     )
-    pairs = [(found[:, :-by], found[:, by:]) for by in {1, 7, one} - {0}]
-    for left, right in (*pairs, (found[:-1], found[1:])):
+    pairs = [(signs[:, :-by], signs[:, by:]) for by in {1, 7, one} - {0}]
+    for left, right in (*pairs, (signs[:-1], signs[1:])):
         assert abs((left * right).sum() / np.sqrt(left.size)) < 7.5
 
 

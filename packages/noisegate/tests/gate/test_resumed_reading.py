@@ -65,11 +65,11 @@ def desk(tmp_path, monkeypatch):
 @pytest.fixture
 def draws(monkeypatch):
     """One entry for each time that noise is drawn: how many numbers."""
-    drawn, right = [], noise.add_noise
+    drawn, original = [], noise.add_noise
 
     def counted(sums, **options):
         drawn.append(sums.size)
-        return right(sums, **options)
+        return original(sums, **options)
 
     monkeypatch.setattr(noise, "add_noise", counted)
     return drawn
@@ -87,7 +87,7 @@ def write_records(path, rows=300):
 
 def fitted(desk, *, booked=True, **options):
     book = {"dataset": "clinic", "ledger": desk / "ledger.db"} if booked else {}
-    given = {
+    request = {
         "schema": SCHEMA,
         "epsilon": 1.0,
         "out": desk / "model",
@@ -95,7 +95,7 @@ def fitted(desk, *, booked=True, **options):
         **TWO_ROUNDS,
         **options,
     }
-    return noisegate.fit(desk / "private.csv", **given)
+    return noisegate.fit(desk / "private.csv", **request)
 
 
 def resumed(desk, data=None, **options):
@@ -103,17 +103,17 @@ def resumed(desk, data=None, **options):
 
 
 @contextmanager
-def kill(monkeypatch, desk, place, when, call=1):
+def kill(monkeypatch, desk, function, when, call=1):
     """Makes a run end at the `call`-th call of a function, before or after it, as SIGKILL would end it."""
-    owner, name = place
-    right, aside, calls = getattr(owner, name), desk.with_name("aside"), []
+    owner, name = function
+    original, aside, calls = getattr(owner, name), desk.with_name("aside"), []
 
     def hit(*args, **kwargs):
         calls.append(name)
         if len(calls) == call and when == "before":
             shutil.copytree(desk, aside)
             raise KilledError
-        result = right(*args, **kwargs)
+        result = original(*args, **kwargs)
         if len(calls) == call:
             shutil.copytree(desk, aside)
             raise KilledError
@@ -127,8 +127,8 @@ def kill(monkeypatch, desk, place, when, call=1):
     aside.rename(desk)
 
 
-def killed(monkeypatch, desk, place, when, call=1, **options):
-    with kill(monkeypatch, desk, place, when, call):
+def killed(monkeypatch, desk, function, when, call=1, **options):
+    with kill(monkeypatch, desk, function, when, call):
         fitted(desk, **options)
 
 
@@ -179,11 +179,11 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize(("place", "when", "call"), GOES_ON)
+@pytest.mark.parametrize(("function", "when", "call"), GOES_ON)
 def test_a_run_that_is_killed_goes_on_at_no_further_cost(
-    place, when, call, desk, draws, monkeypatch
+    function, when, call, desk, draws, monkeypatch
 ):
-    killed(monkeypatch, desk, place, when, call)
+    killed(monkeypatch, desk, function, when, call)
     journal = AnswerJournal(desk / "model.partial" / "answers.journal")
     journal.load()
     model = resumed(desk)
@@ -197,11 +197,11 @@ def test_a_run_that_is_killed_goes_on_at_no_further_cost(
     assert not (desk / "model.partial").exists()
 
 
-@pytest.mark.parametrize(("place", "when", "call"), LOST)
+@pytest.mark.parametrize(("function", "when", "call"), LOST)
 def test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more(
-    place, when, call, desk, draws, monkeypatch
+    function, when, call, desk, draws, monkeypatch
 ):
-    killed(monkeypatch, desk, place, when, call)
+    killed(monkeypatch, desk, function, when, call)
     before = len(draws)
     assert history(desk) == ["reserve", "confirm"]
     assert spent(desk) > 0.9
@@ -217,23 +217,23 @@ def test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more(
 
 
 @pytest.mark.parametrize(
-    ("place", "when", "call"), [GOES_ON[3], GOES_ON[7], GOES_ON[9]]
+    ("function", "when", "call"), [GOES_ON[3], GOES_ON[7], GOES_ON[9]]
 )
 def test_a_run_without_a_ledger_goes_on_by_its_journal(
-    place, when, call, desk, draws, monkeypatch
+    function, when, call, desk, draws, monkeypatch
 ):
-    killed(monkeypatch, desk, place, when, call, booked=False)
+    killed(monkeypatch, desk, function, when, call, booked=False)
     model = resumed(desk)
     assert len(draws) == len(model.certificate.events)
 
 
 @pytest.mark.parametrize(
-    ("place", "when", "call"), [GOES_ON[4], LOST[1], LOST[2], LOST[5]]
+    ("function", "when", "call"), [GOES_ON[4], LOST[1], LOST[2], LOST[5]]
 )
 def test_without_a_ledger_a_query_that_was_begun_is_not_drawn_again(
-    place, when, call, desk, draws, monkeypatch
+    function, when, call, desk, draws, monkeypatch
 ):
-    killed(monkeypatch, desk, place, when, call, booked=False)
+    killed(monkeypatch, desk, function, when, call, booked=False)
     before = len(draws)
     with pytest.raises(OptionError, match="answer is lost"):
         resumed(desk)
@@ -242,12 +242,12 @@ def test_without_a_ledger_a_query_that_was_begun_is_not_drawn_again(
 
 def test_it_may_be_killed_again_and_again(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "after")
-    for place, call in (
+    for function, call in (
         ((LocalEngine, "sum"), 1),
         ((LocalEngine, "sum"), 2),
         ((Ledger, "commit"), 1),
     ):
-        with kill(monkeypatch, desk, place, "after", call):
+        with kill(monkeypatch, desk, function, "after", call):
             resumed(desk)
     assert len(draws) == len(resumed(desk).certificate.events)
     assert history(desk) == KINDS
@@ -269,13 +269,13 @@ def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(
 ):
     """Where a file system has no locks: both read at once, and the other one draws the noise of some rounds."""
     monkeypatch.setattr("noisegate.app.runs.folder.hold_folder", lambda _: None)
-    right, calls = LocalEngine.sum, []
+    original, calls = LocalEngine.sum, []
 
-    def sum_meanwhile(self, *given):
+    def sum_meanwhile(self, *arguments):
         calls.append(1)
         if len(calls) == 2 + rounds:
             raise KilledError
-        totals = right(self, *given)
+        totals = original(self, *arguments)
         if len(calls) == 1:
             with suppress(KilledError):
                 resumed(desk)
@@ -302,13 +302,13 @@ def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks of folders")
 def test_a_run_that_is_at_work_is_let_alone(desk, draws, monkeypatch):
-    seen, right = [], LocalEngine.sum
+    seen, original = [], LocalEngine.sum
 
-    def sum_meanwhile(self, *given):
+    def sum_meanwhile(self, *arguments):
         with pytest.raises(ModelError, match="another fit is at work"):
             resumed(desk)
         seen.append(True)
-        return right(self, *given)
+        return original(self, *arguments)
 
     monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
     model = fitted(desk)
@@ -378,13 +378,13 @@ def test_a_new_fit_says_how_to_go_on(desk, monkeypatch):
 
 
 def test_an_error_in_a_later_round_keeps_what_was_answered(desk, draws, monkeypatch):
-    right, calls = LocalEngine.sum, []
+    original, calls = LocalEngine.sum, []
 
-    def stopped(self, *given):
+    def stopped(self, *arguments):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return right(self, *given)
+        return original(self, *arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalEngine, "sum", stopped)
@@ -429,8 +429,8 @@ def test_what_is_written_down_is_the_same_for_neighbours(desk, monkeypatch):
             (
                 files,
                 [
-                    {key: one[key] for key in one if key not in ("owner", "by")}
-                    for one in journal
+                    {key: entry[key] for key in entry if key not in ("owner", "by")}
+                    for entry in journal
                 ],
             )
         )
@@ -524,7 +524,7 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
         "maps": 2,
         "sampling_probability": 0.25,
     }
-    given = {
+    request = {
         "schema": SCHEMA,
         "epsilon": 1.0,
         "out": desk / "model",
@@ -533,7 +533,7 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
     }
     with kill(monkeypatch, desk, (GradientVectors, "read"), "after"):
         noisegate.fit(
-            desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given
+            desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **request
         )
     assert history(desk) == ["reserve"]
     model = resumed(desk)
@@ -551,9 +551,9 @@ def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
         "teachers": 5,
         "device": "cpu",
     }
-    given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **options}
+    request = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **options}
     with kill(monkeypatch, desk, (noise, "add_noise"), "after", 2):
-        noisegate.fit(desk / "private.csv", **given)
+        noisegate.fit(desk / "private.csv", **request)
     before = len(draws)
     with pytest.raises(OptionError, match="answer is lost"):
         resumed(desk)
@@ -618,9 +618,9 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "wrong", "ends"), WRITES)
+@pytest.mark.parametrize(("function", "wrong", "ends"), WRITES)
 def test_a_disk_that_is_full_wastes_nothing(
-    place, wrong, ends, desk, draws, monkeypatch
+    function, wrong, ends, desk, draws, monkeypatch
 ):
     command = [
         desk / "private.csv",
@@ -641,7 +641,7 @@ def test_a_disk_that_is_full_wastes_nothing(
     ]
     SCHEMA.to_toml(desk / "schema.toml")
     with monkeypatch.context() as patched:
-        patched.setattr(*place, wrong)
+        patched.setattr(*function, wrong)
         code, _, message = program(
             "fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db"
         )

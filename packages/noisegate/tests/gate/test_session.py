@@ -362,17 +362,21 @@ def run(data, *, schema=UNBOOKED_SCHEMA, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gate.sum(plan, method="counts", public={})
-    return [str(one.message) for one in caught if one.category is UnbookedWarning], plan
+    return [
+        str(warning.message)
+        for warning in caught
+        if warning.category is UnbookedWarning
+    ], plan
 
 
 def test_a_second_run_says_what_both_cost():
     data = table()
     assert run(data)[0] == []
-    (said,), _ = run(data, epsilon=2.0)
-    assert "2 runs of this process had columns in common" in said
-    assert "up to epsilon = 3 at delta = 2e-05" in said
-    assert "ledger=" in said
-    assert not re.search(r"400|\b0\.\d{5,}", said), (
+    (message,), _ = run(data, epsilon=2.0)
+    assert "2 runs of this process had columns in common" in message
+    assert "up to epsilon = 3 at delta = 2e-05" in message
+    assert "ledger=" in message
+    assert not re.search(r"400|\b0\.\d{5,}", message), (
         "neither the number of records nor a hash is told"
     )
 

@@ -26,7 +26,7 @@ def drawn(monkeypatch):
     monkeypatch.setattr(
         marginals,
         "_build_measurement",
-        lambda asked, distance: lambda frame: seen.append("opendp") or 1 / 0,
+        lambda request, distance: lambda frame: seen.append("opendp") or 1 / 0,
     )
     return seen
 
@@ -36,7 +36,7 @@ def run(kind, ledger, meddle, monkeypatch):
     if kind == "discovery":
         read = discovery.read_counts
         monkeypatch.setattr(
-            discovery, "read_counts", lambda *asked: meddle(60) or read(*asked)
+            discovery, "read_counts", lambda *arguments: meddle(60) or read(*arguments)
         )
     _, ask, _ = getattr(
         Kinds(ledger, **({} if kind == "discovery" else {"progress": meddle})), kind

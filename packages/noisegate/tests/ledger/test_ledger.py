@@ -265,22 +265,28 @@ def test_history_tells_everything_in_order(ledger, event):
     ledger.void(second, reason="out of memory")
     ledger.commit(first, certificate=DIGEST)
 
-    told = ledger.history("patients")
-    assert [entry.sequence for entry in told] == [1, 3, 4, 5, 6]
-    assert [entry.kind for entry in told] == [
+    history = ledger.history("patients")
+    assert [entry.sequence for entry in history] == [1, 3, 4, 5, 6]
+    assert [entry.kind for entry in history] == [
         Kind.REGISTER,
         Kind.RESERVE,
         Kind.RESERVE,
         Kind.VOID,
         Kind.COMMIT,
     ]
-    assert [entry.reservation for entry in told] == [None, first, second, second, first]
-    assert told[0].cap == Cap(**CAP, adjacency=Adjacency.ADD_REMOVE, unit="record")
-    assert told[1].events == events
-    assert told[1].purpose == "dp-merf, version 1"
-    assert told[3].reason == "out of memory"
-    assert told[4].certificate == DIGEST
-    times = [datetime.fromisoformat(entry.time) for entry in told]
+    assert [entry.reservation for entry in history] == [
+        None,
+        first,
+        second,
+        second,
+        first,
+    ]
+    assert history[0].cap == Cap(**CAP, adjacency=Adjacency.ADD_REMOVE, unit="record")
+    assert history[1].events == events
+    assert history[1].purpose == "dp-merf, version 1"
+    assert history[3].reason == "out of memory"
+    assert history[4].certificate == DIGEST
+    times = [datetime.fromisoformat(entry.time) for entry in history]
     assert times == sorted(times)
     assert abs((datetime.now(UTC) - times[0]).total_seconds()) < 600
-    assert len({entry.hash for entry in told}) == 5
+    assert len({entry.hash for entry in history}) == 5

@@ -50,17 +50,17 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize(("known", "new"), ALIKE)
+@pytest.mark.parametrize(("registered", "new"), ALIKE)
 def test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named(
-    ledger, event, known, new
+    ledger, event, registered, new
 ):
     ledger.register("other", **CAP)
-    ledger.register(known, **CAP)
+    ledger.register(registered, **CAP)
     with pytest.raises(
         OptionError, match="only by case, blanks or letters that look alike; two names"
     ) as refused:
         ledger.register(new, **CAP)
-    assert repr(known) in str(refused.value)
+    assert repr(registered) in str(refused.value)
     for look in (
         ledger.show,
         lambda name: ledger.reserve(
@@ -71,7 +71,7 @@ def test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_nam
             OptionError, match="is not registered in the ledger, but"
         ) as missed:
             look(new)
-        assert f"give {known!r}" in str(missed.value)
+        assert f"give {registered!r}" in str(missed.value)
     assert ledger.check() == 2
 
 

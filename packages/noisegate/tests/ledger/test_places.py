@@ -53,7 +53,7 @@ def test_passwords_are_never_shown(password):
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "connection"),
     [
         ("", {}),
         (
@@ -80,8 +80,8 @@ def test_passwords_are_never_shown(password):
         ),
     ],
 )
-def test_a_url_tells_the_driver_what_it_says(url, told):
-    assert connection_options(f"postgresql+psycopg://{url}") == told
+def test_a_url_tells_the_driver_what_it_says(url, connection):
+    assert connection_options(f"postgresql+psycopg://{url}") == connection
 
 
 def test_a_url_without_a_port_where_one_should_be_is_refused():

@@ -32,10 +32,19 @@ def place(request, tmp_path):
     return request.getfixturevalue("database")
 
 
-def _run(count, job, place, events):
+def _run(count, job, location, events):
     """Runs a job in `count` processes at once; returns their exit codes and what those that ended well returned."""
     text = json.dumps([event_to_json(event) for event in events])
-    command = [sys.executable, "-W", "error", str(WORKER), str(count), job, place, text]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(WORKER),
+        str(count),
+        job,
+        location,
+        text,
+    ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as worker:
         assert worker.stdout.readline() == "ready\n"

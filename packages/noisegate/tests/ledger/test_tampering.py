@@ -14,7 +14,7 @@ COLUMNS = [field.name for field in fields(Row)]
 
 
 @pytest.fixture
-def told(ledger, event):
+def written_ledger(ledger, event):
     """A ledger of six rows, with room left in its account."""
     ledger.register("patients", epsilon=1, delta=1e-5)
     first = ledger.reserve(
@@ -64,12 +64,14 @@ def _detected(ledger, event, match):
 
 @pytest.mark.parametrize("column", COLUMNS[1:])
 @pytest.mark.parametrize("row", [1, 2, 6])
-def test_a_changed_column_is_detected_and_the_row_named(told, event, column, row):
+def test_a_changed_column_is_detected_and_the_row_named(
+    written_ledger, event, column, row
+):
     _sql(
-        told,
+        written_ledger,
         f"UPDATE noisegate_entries SET {column} = coalesce({column}, '') || ' ' WHERE sequence = {row}",
     )
-    _detected(told, event, f"at row {row}: ")
+    _detected(written_ledger, event, f"at row {row}: ")
 
 
 ENTRIES = "noisegate_entries"
@@ -145,14 +147,14 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_detected_and_its_row_named(told, event, change):
+def test_a_change_is_detected_and_its_row_named(written_ledger, event, change):
     statements, match = CHANGES[change]
-    _sql(told, *statements)
-    _detected(told, event, match)
+    _sql(written_ledger, *statements)
+    _detected(written_ledger, event, match)
 
 
-def test_a_row_replaced_by_one_with_a_right_hash_is_detected(told, event):
-    with closing(sqlite3.connect(told.location)) as connection:
+def test_a_row_replaced_by_one_with_a_right_hash_is_detected(written_ledger, event):
+    with closing(sqlite3.connect(written_ledger.location)) as connection:
         before = Row(
             **dict(
                 zip(
@@ -171,68 +173,71 @@ def test_a_row_replaced_by_one_with_a_right_hash_is_detected(told, event):
     )
     marks = ", ".join("?" * len(COLUMNS))
     _sql(
-        told,
+        written_ledger,
         "DELETE FROM noisegate_entries WHERE sequence = 2",
         (f"INSERT INTO noisegate_entries VALUES ({marks})", astuple(forged)),
     )
-    _detected(told, event, "at row 3: it does not continue the row before it")
+    _detected(written_ledger, event, "at row 3: it does not continue the row before it")
 
 
-def test_every_byte_of_every_row_counts(told):
+def test_every_byte_of_every_row_counts(written_ledger):
     """Flips each byte of each stored text in the file itself; one bit in turn."""
-    with closing(sqlite3.connect(told.location)) as connection:
+    with closing(sqlite3.connect(written_ledger.location)) as connection:
         rows = connection.execute("SELECT * FROM noisegate_entries").fetchall()
-    with open(told.location, "rb") as file:
+    with open(written_ledger.location, "rb") as file:
         image = file.read()
     stored = [
         b"".join(str(value).encode() for value in row[1:] if value is not None)
         for row in rows
     ]
-    places = [
+    positions = [
         (image.index(text) + offset, number)
         for number, text in enumerate(stored, 1)
         for offset in range(len(text))
     ]
-    assert len(places) > 1500
-    with open(told.location, "r+b") as file:
+    assert len(positions) > 1500
+    with open(written_ledger.location, "r+b") as file:
         # Each payload byte of the second row, and every seventeenth byte of all.
-        for place, number in [place for place in places if place[1] == 2] + places[
-            ::17
-        ]:
-            _flip(file, image, place)
+        for position, number in [
+            place for place in positions if place[1] == 2
+        ] + positions[::17]:
+            _flip(file, image, position)
             with pytest.raises(LedgerError, match=f"at row {number}: "):
-                told.check()
-            _flip(file, image, place, restore=True)
-    assert told.check() == 6
+                written_ledger.check()
+            _flip(file, image, position, restore=True)
+    assert written_ledger.check() == 6
 
 
-def test_a_flipped_byte_anywhere_is_detected_or_changes_nothing(told):
-    with open(told.location, "rb") as file:
+def test_a_flipped_byte_anywhere_is_detected_or_changes_nothing(written_ledger):
+    with open(written_ledger.location, "rb") as file:
         image = file.read()
-    truth, detected = (told.show(), told.history("patients")), 0
-    used = [place for place in range(len(image)) if image[place] or place < 100]
-    with open(told.location, "r+b") as file:
-        for place in used[::11] + list(range(100, len(image), 97)):
-            _flip(file, image, place)
+    truth, detected = (written_ledger.show(), written_ledger.history("patients")), 0
+    used = [index for index in range(len(image)) if image[index] or index < 100]
+    with open(written_ledger.location, "r+b") as file:
+        for position in used[::11] + list(range(100, len(image), 97)):
+            _flip(file, image, position)
             try:
-                assert (told.show(), told.history("patients")) == truth, place
+                assert (
+                    written_ledger.show(),
+                    written_ledger.history("patients"),
+                ) == truth, position
             except LedgerError:
                 detected += 1
-            _flip(file, image, place, restore=True)
+            _flip(file, image, position, restore=True)
     assert detected > 100
-    assert told.check() == 6
+    assert written_ledger.check() == 6
 
 
-def _flip(file, image, place, *, restore=False):
-    file.seek(place)
-    file.write(bytes([image[place] ^ (0 if restore else 1 << place % 8)]))
+def _flip(file, image, position, *, restore=False):
+    file.seek(position)
+    file.write(bytes([image[position] ^ (0 if restore else 1 << position % 8)]))
     file.flush()
 
 
-def test_a_truncated_file_is_detected(told, event):
-    with open(told.location, "r+b") as file:
+def test_a_truncated_file_is_detected(written_ledger, event):
+    with open(written_ledger.location, "r+b") as file:
         file.truncate(6000)
-    _detected(told, event, "ledger .* is damaged|is not an SQLite database")
+    _detected(written_ledger, event, "ledger .* is damaged|is not an SQLite database")
 
 
 def _append(ledger, *, kind, payload, reservation="r", dataset="patients"):
@@ -269,68 +274,74 @@ CAP = {"epsilon": 9, "delta": 1e-5, "adjacency": "add-remove", "unit": "record"}
     ],
 )  # fmt: skip
 def test_rows_with_right_hashes_that_break_the_rules_are_refused(
-    told, event, row, match
+    written_ledger, event, row, match
 ):
-    _append(told, **row)
-    _detected(told, event, f"row 7 of the ledger .*{match}")
+    _append(written_ledger, **row)
+    _detected(written_ledger, event, f"row 7 of the ledger .*{match}")
 
 
-def test_a_committed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
-    first = told.history("patients")[1].reservation
-    _append(told, kind="void", reservation=first, payload={"reason": "x"})
-    _detected(told, event, "row 7 .*committed already")
+def test_a_committed_run_cannot_be_voided_behind_the_ledgers_back(
+    written_ledger, event
+):
+    first = written_ledger.history("patients")[1].reservation
+    _append(written_ledger, kind="void", reservation=first, payload={"reason": "x"})
+    _detected(written_ledger, event, "row 7 .*committed already")
 
 
-def test_a_confirmed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
-    held = told.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x")
-    told.confirm(held)
-    _append(told, kind="void", reservation=held, payload={"reason": "x"})
+def test_a_confirmed_run_cannot_be_voided_behind_the_ledgers_back(
+    written_ledger, event
+):
+    held = written_ledger.reserve(
+        "patients", [event(0.01)], adjacency="add-remove", purpose="x"
+    )
+    written_ledger.confirm(held)
+    _append(written_ledger, kind="void", reservation=held, payload={"reason": "x"})
     _detected(
-        told,
+        written_ledger,
         event,
         "row 9 .*cannot be given back: its run confirmed it just before it drew noise .row 8.",
     )
 
 
-@pytest.mark.parametrize(("place", "state"), [(1, "committed"), (2, "void")])
+@pytest.mark.parametrize(("number", "state"), [(1, "committed"), (2, "void")])
 def test_a_closed_run_cannot_be_confirmed_behind_the_ledgers_back(
-    told, event, place, state
+    written_ledger, event, number, state
 ):
     held = [
         entry.reservation
-        for entry in told.history("patients")
+        for entry in written_ledger.history("patients")
         if entry.kind == "reserve"
-    ][place - 1]
-    _append(told, kind="confirm", reservation=held, payload={})
-    _detected(told, event, f"row 7 .*{state} already")
+    ][number - 1]
+    _append(written_ledger, kind="confirm", reservation=held, payload={})
+    _detected(written_ledger, event, f"row 7 .*{state} already")
 
 
-def test_a_reservation_cannot_be_closed_for_another_data_set(told, event):
-    reservation = told.reserve(
+def test_a_reservation_cannot_be_closed_for_another_data_set(written_ledger, event):
+    reservation = written_ledger.reserve(
         "patients", [event(0.01)], adjacency="add-remove", purpose="x"
     )
     _append(
-        told,
+        written_ledger,
         kind="void",
         reservation=reservation,
         dataset="others",
         payload={"reason": "x"},
     )
-    _detected(told, event, "row 8 .*is one of data set 'patients'")
+    _detected(written_ledger, event, "row 8 .*is one of data set 'patients'")
 
 
-def test_check_finds_an_account_over_its_cap(told, event):
+def test_check_finds_an_account_over_its_cap(written_ledger, event):
     from noisegate.privacy.events import event_to_json
 
     _append(
-        told,
+        written_ledger,
         kind="reserve",
         payload={"events": [event_to_json(event(share=0.6))], "purpose": "x"},
     )
     with pytest.raises(
         LedgerError, match=r"'patients' is over its cap by row 7: ε = 1\.0\d+ of 1"
     ):
-        told.check()
+        written_ledger.check()
 
 
 def test_equal_values_have_one_canonical_text():

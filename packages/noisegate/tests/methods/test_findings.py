@@ -38,8 +38,8 @@ def answers(verdict):
 
 
 def detail(verdict, question):
-    found = {finding.question: finding.detail for finding in verdict.findings}
-    return found[question]
+    details = {finding.question: finding.detail for finding in verdict.findings}
+    return details[question]
 
 
 def test_only_questions_that_apply_are_asked():
@@ -75,11 +75,11 @@ def test_a_plan_answers_by_noise_and_says_what_it_cannot_know():
 
 
 def test_pairs_that_are_not_measured_are_lost_and_single_columns_are_not():
-    found = answers(
+    by_question = answers(
         noisegate.plan(SCHEMA, epsilon=1.0, records=10**7, pairs="none").verdict
     )
-    assert found["single columns"] == "kept"
-    assert found["pairs of columns"] == "lost"
+    assert by_question["single columns"] == "kept"
+    assert by_question["pairs of columns"] == "lost"
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -122,9 +122,9 @@ def test_a_fit_that_makes_missing_values_independent_has_lost_them():
 def test_noise_hides_whether_few_values_are_missing_together():
     table = blood(100, together=True)
     model = synthesize(table, schema=SCHEMA, epsilon=0.3, seed=0, **QUICK)
-    found = answers(model.verdict)
-    assert found["values missing together"] == "not known"
-    assert found["pairs of columns"] == "lost"
+    by_question = answers(model.verdict)
+    assert by_question["values missing together"] == "not known"
+    assert by_question["pairs of columns"] == "lost"
 
 
 def test_a_label_of_which_noise_hides_a_class_cannot_be_learnt():

@@ -51,11 +51,9 @@ def test_the_noise_of_a_release_is_as_large_as_forecast():
             shape = table.domain.shape
             # The missing cell is the last of a column, and empty.
             counts = np.zeros(shape)
-            for place, row in exact.iterrows():
-                place = place if isinstance(place, tuple) else (place,)
-                at = tuple(
-                    levels[axis].index(level) for axis, level in enumerate(place)
-                )
+            for cell, row in exact.iterrows():
+                cell = cell if isinstance(cell, tuple) else (cell,)
+                at = tuple(levels[axis].index(level) for axis, level in enumerate(cell))
                 counts[at][: len(row)] = row
             off = (table.counts - counts) / rows
             found[SINGLES if len(shape) == 2 else PAIRS].append(

@@ -54,7 +54,7 @@ def test_a_fit_makes_images_of_its_kind(kind):
     form = schema.images
     private = pictures(labels, form.shape.height, form.shape.channels)
     data = (private, np.array(form.labels)[labels]) if form.labels else private
-    made = noisegate.fit(
+    model = noisegate.fit(
         data,
         schema=schema,
         epsilon=10.0,
@@ -62,7 +62,7 @@ def test_a_fit_makes_images_of_its_kind(kind):
         **FEW,
         fit_options={"steps": 3, "batch": 8},
     )
-    (batch,) = made.images(30, seed=0)
+    (batch,) = model.images(30, seed=0)
     assert batch.pixels.shape == (
         30,
         form.shape.height,
@@ -74,14 +74,14 @@ def test_a_fit_makes_images_of_its_kind(kind):
     assert set(np.asarray(batch.labels if form.labels else []).tolist()) <= set(
         form.labels or ()
     )
-    assert str(made.verdict)
-    assert made.certificate.guarantee.startswith("(10, 1e-05)")
+    assert str(model.verdict)
+    assert model.certificate.guarantee.startswith("(10, 1e-05)")
 
 
 def test_a_rare_class_is_made_as_rarely_as_it_is():
     schema, labels = KINDS["2 classes, 5 in 100 of one"]
     steps = {"steps": 3, "batch": 8}
-    made = noisegate.fit(
+    model = noisegate.fit(
         (pictures(labels, 8, 1), np.array(schema.images.labels)[labels]),
         schema=schema,
         epsilon=1000.0,
@@ -89,5 +89,5 @@ def test_a_rare_class_is_made_as_rarely_as_it_is():
         **FEW,
         fit_options=steps,
     )
-    (batch,) = made.images(2000, seed=0)
+    (batch,) = model.images(2000, seed=0)
     assert np.mean(np.asarray(batch.labels) == "ill") == pytest.approx(0.05, abs=0.03)

@@ -107,11 +107,11 @@ def tables(model):
 
 
 def counts(parents, children, key):
-    found = np.bincount(
+    child_counts = np.bincount(
         np.searchsorted(parents[key].to_numpy(), children[key].to_numpy()),
         minlength=len(parents),
     )
-    return np.bincount(found, minlength=10)[:10] / len(parents)
+    return np.bincount(child_counts, minlength=10)[:10] / len(parents)
 
 
 def consecutive(visits):
@@ -138,8 +138,10 @@ def test_numbers_of_children_are_those_of_the_records(tables):
         ("patients", "visits", "id"),
         ("visits", "codes", "visit"),
     ):
-        made, real = (counts(each[parent], each[child], key) for each in (tables, DATA))
-        assert np.abs(made - real).sum() / 2 < 0.04, child
+        synthetic, real = (
+            counts(each[parent], each[child], key) for each in (tables, DATA)
+        )
+        assert np.abs(synthetic - real).sum() / 2 < 0.04, child
 
 
 def test_parents_say_how_many_children_there_are_and_children_follow_each_other(tables):
@@ -151,12 +153,12 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
             np.array(visits["ward"].to_pylist(), dtype=object),
             visits["pain"].to_numpy(),
         )
-        known = (wards[after] != None) & (wards[after + 1] != None)  # noqa: E711 - of an array of objects
+        is_known = (wards[after] != None) & (wards[after + 1] != None)  # noqa: E711 - of an array of objects
         chronic = each["patients"]["chronic"].to_numpy(zero_copy_only=False)
         start = each["patients"]["id"].to_numpy()[0]
         shares[name] = np.array(
             [
-                (wards[after] == wards[after + 1])[known].mean(),
+                (wards[after] == wards[after + 1])[is_known].mean(),
                 np.corrcoef(pain[after], pain[after + 1])[0, 1],
                 chronic[visits["id"].to_numpy() - start].mean(),
                 visits["ward"].null_count / len(visits),
@@ -169,14 +171,14 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
 
 def test_a_model_is_saved_whole_and_draws_the_same_again(model, tmp_path):
     folder = model.save(tmp_path / "model")
-    again = load(folder)
-    assert isinstance(again, LinkedModel)
-    assert again.certificate.unit.startswith("one record of the table patients")
-    assert again.sample(50, seed=3) == model.sample(50, seed=3)
+    loaded = load(folder)
+    assert isinstance(loaded, LinkedModel)
+    assert loaded.certificate.unit.startswith("one record of the table patients")
+    assert loaded.sample(50, seed=3) == model.sample(50, seed=3)
     assert verify(folder).recomputed_epsilon <= 1000.0
     assert model.sample(0)["visits"].num_rows == 0
     with pytest.raises(ModelError, match="linked tables"):
-        _ = again.release.schema
+        _ = loaded.release.schema
 
 
 def test_a_sample_in_parts_is_the_sample(model):
@@ -189,16 +191,16 @@ def test_a_sample_in_parts_is_the_sample(model):
 
 
 def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
-    made = {
+    synthetic = {
         ill: model.sample(1000, seed=3, where={"chronic": ill, "entered": (20, 60)})
         for ill in (True, False)
     }
-    for ill, tables in made.items():
+    for ill, tables in synthetic.items():
         people = tables["patients"]
         assert set(people["chronic"].to_pylist()) == {ill}
         assert pc.min(people["entered"]).as_py() >= 20
         assert pc.max(people["entered"]).as_py() <= 60
-    assert len(made[True]["visits"]) > 2 * len(made[False]["visits"])
+    assert len(synthetic[True]["visits"]) > 2 * len(synthetic[False]["visits"])
     with pytest.raises(OptionError, match="where: "):
         model.sample(5, where={"pain": 3})
     with pytest.raises(OptionError, match="must map names of columns"):
@@ -318,8 +320,8 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
 
     def drawn():
         """Returns the shares of gaps that are 0 and of days at the bound, and the mean number of visits."""
-        made = model.sample(2000, seed=0)["visits"]
-        day, whose = made["day"].to_numpy(), made["id"].to_numpy()
+        synthetic = model.sample(2000, seed=0)["visits"]
+        day, whose = synthetic["day"].to_numpy(), synthetic["id"].to_numpy()
         gaps = np.diff(day)[np.diff(whose) == 0]
         return (gaps == 0).mean(), (day == 150).mean(), np.bincount(whose)[1:].mean()
 
@@ -361,8 +363,8 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
         "payments": pa.table({"user": whose, "loan": which, "late": late}),
     }
     accounts = LinkedTable(name="accounts", key="user", schema=Schema([boolean("ill")]))
-    said = {"key": two, "parent": "accounts", "parent_key": "user", "most": 2}
-    loans = LinkedTable(name="loans", schema=Schema([boolean("big")]), **said)
+    link_fields = {"key": two, "parent": "accounts", "parent_key": "user", "most": 2}
+    loans = LinkedTable(name="loans", schema=Schema([boolean("big")]), **link_fields)
     payments = LinkedTable(
         name="payments", parent="loans", most=3, schema=Schema([boolean("late")])
     )
@@ -373,29 +375,31 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
         == LinkedSchema.from_json(schema.to_json())
     )
     with LinkedSource(data, schema) as source:
-        found = {
+        child_counts = {
             link.name: [sorted(one.child_counts) for one in source.read_families(link)]
             for link in schema.links
         }
-    assert found == {"loans": [[2] * 40], "payments": [[1] * 40 + [2] * 40]}
+    assert child_counts == {"loans": [[2] * 40], "payments": [[1] * 40 + [2] * 40]}
     with pytest.raises(SchemaError, match=r"names a record by no more than its parent"):
         replace(schema.table("payments"), key=("loan", "user"))
     with pytest.raises(
         SchemaError, match=r"name a column for each of its columns, in its order"
     ):
         LinkedSchema([accounts, loans, replace(payments, parent_key="user")])
-    made = (
+    synthetic = (
         Linked(**SETTINGS)
         .fit(Gate(data, schema=schema, epsilon=5.0))
         .sample(300, seed=1)
     )
     keys = [
-        set(zip(*(made[name][each].to_pylist() for each in two), strict=True))
+        set(zip(*(synthetic[name][each].to_pylist() for each in two), strict=True))
         for name in ("loans", "payments")
     ]
     assert keys[1] <= keys[0]
-    assert len(keys[0]) == made["loans"].num_rows > 0
-    assert {user for user, _ in keys[0]} <= set(made["accounts"]["user"].to_pylist())
+    assert len(keys[0]) == synthetic["loans"].num_rows > 0
+    assert {user for user, _ in keys[0]} <= set(
+        synthetic["accounts"]["user"].to_pylist()
+    )
 
 
 def test_children_that_found_no_parents_are_told_of():
@@ -497,10 +501,10 @@ def test_relations_with_parents_hold_in_every_record(related):
 
 def test_differences_to_parents_are_those_of_the_records(related, related_data):
     real = beside_parents(related_data)
-    made = beside_parents(related.sample(3000, seed=1))
-    assert abs(made.since.median() - real.since.median()) <= 1
-    assert abs(made.since.quantile(0.9) - real.since.quantile(0.9)) <= 4
-    assert abs((made.left - made.day).median() - 3) <= 1
+    synthetic = beside_parents(related.sample(3000, seed=1))
+    assert abs(synthetic.since.median() - real.since.median()) <= 1
+    assert abs(synthetic.since.quantile(0.9) - real.since.quantile(0.9)) <= 4
+    assert abs((synthetic.left - synthetic.day).median() - 3) <= 1
 
 
 def test_a_model_with_relations_is_saved_and_loaded(related, tmp_path):

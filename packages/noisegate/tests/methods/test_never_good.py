@@ -23,7 +23,7 @@ from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 RECORDS = 10_000
 
 
-def made(amounts, column):
+def fitted_amounts(amounts, column):
     table = pa.table(
         {"amount": amounts, "ill": np.random.default_rng(1).random(len(amounts)) < 0.4}
     )
@@ -39,7 +39,7 @@ def test_generous_bounds_blur_no_amounts(kind, lower):
     amounts = np.maximum(
         np.floor(amounts).astype(int) if kind is Integer else amounts, lower
     )
-    model = made(amounts, kind(name="amount", lower=lower, upper=1_000_000))
+    model = fitted_amounts(amounts, kind(name="amount", lower=lower, upper=1_000_000))
     synthetic = np.asarray(model.sample(RECORDS, seed=0)["amount"])
     for part in (0.05, 0.5, 0.95):
         there = (amounts <= np.quantile(synthetic, part)).mean()
@@ -47,7 +47,7 @@ def test_generous_bounds_blur_no_amounts(kind, lower):
 
 
 def test_amounts_that_are_all_alike_stay_so():
-    synthetic = made(
+    synthetic = fitted_amounts(
         np.full(RECORDS, 0.01), Continuous(name="amount", lower=0, upper=1e6)
     ).sample(1000, seed=0)
     assert np.min(synthetic["amount"]) > 0.005
@@ -56,7 +56,9 @@ def test_amounts_that_are_all_alike_stay_so():
 
 def test_what_lies_in_one_cell_far_from_zero_is_said_and_not_good():
     amounts = 500_000 + 100 * np.random.default_rng(0).random(RECORDS)
-    verdict = made(amounts, Continuous(name="amount", lower=0, upper=1e6)).verdict
+    verdict = fitted_amounts(
+        amounts, Continuous(name="amount", lower=0, upper=1e6)
+    ).verdict
     assert verdict.word == "rough"
     assert (
         "100% of records have 'amount' between 500000 and 500977: nothing finer was measured"
@@ -73,7 +75,7 @@ def wide(records, seed, strength=0.8):
         strength * numbers[:, :-1:2] + np.sqrt(1 - strength**2) * numbers[:, 1::2]
     )
     table = {
-        f"x{place}": np.clip(column, -3, 3) for place, column in enumerate(numbers.T)
+        f"x{index}": np.clip(column, -3, 3) for index, column in enumerate(numbers.T)
     }
     columns = [Continuous(name=name, lower=-3, upper=3) for name in table]
     label = random.random(records) < 0.1
@@ -111,7 +113,7 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
     records, least, most
 ):
     """By the release alone, whose noise both share. 24 releases: -.08 and .01; of coefficients -.09 and -.01."""
-    random, found, told, names, factor = (
+    random, errors, coefficients_kept, names, factor = (
         np.random.default_rng(0),
         [],
         [],
@@ -140,27 +142,35 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
         seen = measured_associations(
             measured_moments(fitting.released, fitting).by_rank
         )
-        assert [one.columns for one in seen] == list(combinations(range(6), 2))
+        assert [association.columns for association in seen] == list(
+            combinations(range(6), 2)
+        )
         ours, theirs = (
             np.corrcoef(np.argsort(np.argsort(each, axis=0), axis=0).T)
             for each in (numbers, sampled(model))
         )
         upper = np.triu_indices(6, 1)
         truth = (ours[upper] @ theirs[upper]) / (ours[upper] @ ours[upper])
-        found.append(
-            sum(one.shared for one in seen) / sum(one.released for one in seen) - truth
+        errors.append(
+            sum(association.shared for association in seen)
+            / sum(association.released for association in seen)
+            - truth
         )
         real, drawn = (
             -inverse / inverse.diagonal()
             for inverse in map(np.linalg.inv, (ours, theirs))
         )
         large = np.abs(real + np.eye(6)) >= 0.1
-        kept = (
+        kept_share = (
             1 - np.minimum(np.abs(drawn - real)[large] / np.abs(real[large]), 1).mean()
         )
-        told.append((model.verdict.figures["coefficients_kept"], kept))
-    assert least < np.mean(found) < most, found
-    assert -0.3 < np.subtract(*np.transpose(told)).mean() < 0.2, told
+        coefficients_kept.append(
+            (model.verdict.figures["coefficients_kept"], kept_share)
+        )
+    assert least < np.mean(errors) < most, errors
+    assert -0.3 < np.subtract(*np.transpose(coefficients_kept)).mean() < 0.2, (
+        coefficients_kept
+    )
 
 
 def sampled(model):
@@ -192,18 +202,18 @@ def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
 
 
 def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
-    random, names = np.random.default_rng(0), [f"x{place}" for place in range(80)]
+    random, names = np.random.default_rng(0), [f"x{index}" for index in range(80)]
     table = {name: random.random(300) for name in names} | {
         "ill": random.random(300) < 0.4
     }
     columns = [Continuous(name=name, lower=0, upper=1) for name in names]
-    made = synthesize(
+    model = synthesize(
         pa.table(table),
         schema=Schema([*columns, Boolean(name="ill")], label="ill"),
         epsilon=0.1,
     )
-    assert made.verdict.word == "noise"
-    assert made.sample(10, seed=0).num_columns == 81
+    assert model.verdict.word == "noise"
+    assert model.sample(10, seed=0).num_columns == 81
 
 
 def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_between_them_are_kept():
@@ -228,17 +238,17 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
     apart = synthesize(
         pa.table({**dates, "days": days}), schema=one, epsilon=3.0, seed=0
     )
-    said = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
+    reason = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
     assert near.verdict.word == "usable"
-    assert said in near.verdict.reasons
+    assert reason in near.verdict.reasons
     assert apart.verdict.word in ("usable", "good")
     assert "too_close" not in apart.verdict.figures
-    made = near.sample(RECORDS, seed=0)
-    between = made["discharged"].to_numpy() - made["admitted"].to_numpy()
+    synthetic = near.sample(RECORDS, seed=0)
+    between = synthetic["discharged"].to_numpy() - synthetic["admitted"].to_numpy()
     assert between.astype(int).std() > 2 * days.std(), "what is said is so"
-    made = apart.sample(RECORDS, seed=0)
+    synthetic = apart.sample(RECORDS, seed=0)
     for where in (True, False):
-        drawn = made["days"].to_numpy()[made["icu"].to_numpy() == where]
+        drawn = synthetic["days"].to_numpy()[synthetic["icu"].to_numpy() == where]
         assert drawn.mean() == pytest.approx(days[icu == where].mean(), rel=0.1)
 
 
@@ -256,10 +266,10 @@ def test_numbers_whose_groups_lie_far_apart_are_said_to_be_close_to_them():
         "north": north,
         "ill": random.random(RECORDS) < np.where(north, 0.1, 0.2),
     }
-    made = synthesize(pa.table(table), schema=Schema(columns), epsilon=10.0, seed=0)
-    assert made.verdict.word == "usable"
-    assert made.verdict.figures["too_close"] == ["'east' and 'north'"]
-    drawn = made.sample(RECORDS, seed=0)
+    model = synthesize(pa.table(table), schema=Schema(columns), epsilon=10.0, seed=0)
+    assert model.verdict.word == "usable"
+    assert model.verdict.figures["too_close"] == ["'east' and 'north'"]
+    drawn = model.sample(RECORDS, seed=0)
     assert drawn["east"].to_numpy()[drawn["north"].to_numpy()].std() > 3 * 0.07, (
         "what is said is so"
     )
@@ -299,8 +309,8 @@ def random_tables_made(seed):
     rows = int(np.exp(random.uniform(0, np.log(4000))))
     hidden = random.normal(size=(rows, 2))
     columns, values = [], {}
-    for place in range(random.integers(1, 10)):
-        name, strength = f"c{place}", random.choice([0.0, 0.5, 3.0])
+    for index in range(random.integers(1, 10)):
+        name, strength = f"c{index}", random.choice([0.0, 0.5, 3.0])
         signal = strength * hidden @ random.normal(size=2) + random.normal(size=rows)
         missing = bool(random.random() < 0.3)
         kind = random.integers(4)
@@ -379,19 +389,19 @@ def random_tables_made(seed):
 
 def check(seed):
     table, schema, epsilon = random_tables_made(seed)
-    known = bool(seed % 2)
+    count_is_public = bool(seed % 2)
     gate = Gate(
         table,
         schema=schema,
         epsilon=epsilon,
-        **({"records": table.num_rows} if known else {}),
+        **({"records": table.num_rows} if count_is_public else {}),
     )
     method = Pairwise(seed=seed, fit_options={"components": 60})
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         model = method.fit(gate)
-    far = [one for one in said if issubclass(one.category, FitWarning)]
-    assert not [str(one.message) for one in said if one not in far]
+    far = [one for one in caught_warnings if issubclass(one.category, FitWarning)]
+    assert not [str(one.message) for one in caught_warnings if one not in far]
     assert bool(far) == (2 < model.summary.discrepancy < np.inf)
     drawn = model.sample(200, seed=0)
     assert drawn.num_rows == 200
@@ -479,14 +489,14 @@ SETTINGS = {
 def test_synthetic_values_stand_on_the_grid_of_the_schema_in_files_too(
     private, method, tmp_path
 ):
-    made = synthesize(private, schema=SCHEMA, epsilon=3.0, **SETTINGS[method]).sample(
-        4000, seed=1
-    )
-    csv.write_csv(made, tmp_path / "made.csv")
+    synthetic = synthesize(
+        private, schema=SCHEMA, epsilon=3.0, **SETTINGS[method]
+    ).sample(4000, seed=1)
+    csv.write_csv(synthetic, tmp_path / "made.csv")
     again = csv.read_csv(
         tmp_path / "made.csv",
         convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(made.column_names, pa.string())
+            column_types=dict.fromkeys(synthetic.column_names, pa.string())
         ),
     )
     for name, decimals in (("price", 2), ("rate", 2), ("dose", 0), ("income", 0)):
@@ -494,13 +504,13 @@ def test_synthetic_values_stand_on_the_grid_of_the_schema_in_files_too(
             max(len(cell.partition(".")[2]) for cell in again[name].to_pylist() if cell)
             <= decimals
         )
-    rate = np.array(made["rate"])
+    rate = np.array(synthetic["rate"])
     assert np.array_equal(
         rate, np.round(5.05 + 0.05 * np.rint((rate - 5.05) / 0.05), 2)
     )
-    dose = {value for value in made["dose"].to_pylist() if value is not None}
+    dose = {value for value in synthetic["dose"].to_pylist() if value is not None}
     assert dose <= {0, 999, *range(5, 501, 5)}
-    income = np.array(made["income"])
+    income = np.array(synthetic["income"])
     assert set(income[income > 2_000_000].tolist()) <= {9_999_999}
 
 
@@ -508,16 +518,16 @@ def test_atoms_come_back_exactly_and_as_often_as_in_the_records_up_to_the_noise(
     private,
 ):
     model = synthesize(private, schema=SCHEMA, epsilon=3.0, method="pairwise")
-    made = model.sample(20_000, seed=2)
+    drawn = model.sample(20_000, seed=2)
     for name in SCHEMA.layout.numeric_places:
         for atom in SCHEMA.column(name).atoms:
             real, synthetic = (
-                np.mean(np.array(table[name]) == atom) for table in (private, made)
+                np.mean(np.array(table[name]) == atom) for table in (private, drawn)
             )
             assert real > 0.03
             assert synthetic == pytest.approx(real, abs=0.02), (name, atom)
-    asked = model.sample(500, seed=3, where={"income": 9_999_999})
-    assert set(asked["income"].to_pylist()) == {9_999_999}
+    conditioned = model.sample(500, seed=3, where={"income": 9_999_999})
+    assert set(conditioned["income"].to_pylist()) == {9_999_999}
     assert (
         max(
             model.sample(2000, seed=4, where={"income": (100_000, None)})[
@@ -570,8 +580,8 @@ def test_a_real_table_is_drafted_fitted_and_sampled_on_its_own_grid(
     )
     csv.write_csv(private, tmp_path / "public.csv")
     schema = draft_schema(tmp_path / "public.csv")
-    made = synthesize(tmp_path / "public.csv", schema=schema, epsilon=1.0)
-    table = pa.concat_tables(made.batches(10_000, seed=0))
+    model = synthesize(tmp_path / "public.csv", schema=schema, epsilon=1.0)
+    table = pa.concat_tables(model.batches(10_000, seed=0))
     for column, step in REAL[name].items():
         assert schema.column(column).step == step
         numbers = np.array(
@@ -585,4 +595,4 @@ def test_a_real_table_is_drafted_fitted_and_sampled_on_its_own_grid(
             for of in (private, table)
         )
         assert synthetic == pytest.approx(real, rel=0.3, abs=0.02)
-    assert made.kept_share > 0.3
+    assert model.kept_share > 0.3

@@ -79,9 +79,9 @@ def records(schema, rows=60, seed=0):
     )
     numeric[0], numeric[1], codes[0] = 0.0, 1.0, 0
     codes[1] = [column.size - 1 for column in layout.coded]
-    for place, column in enumerate(layout.numeric):
+    for index, column in enumerate(layout.numeric):
         if column.missing:
-            numeric[2::3, place] = np.nan
+            numeric[2::3, index] = np.nan
     return EncodedTable(numeric, codes.astype(np.int32))
 
 
@@ -214,7 +214,7 @@ def people(rows, seed=0):
     return frame
 
 
-def asked(method, frame, **options):
+def queries_of(method, frame, **options):
     engine = RecordingEngine()
     gate = Gate(frame, schema=SCHEMA, engine=engine, **{"epsilon": 1.0, **options})
     return method.query(gate), engine.maps
@@ -222,7 +222,7 @@ def asked(method, frame, **options):
 
 def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
     method = Pairwise(pairs="chosen", most_pairs=4)
-    release, maps = asked(method, people(1000))
+    release, maps = queries_of(method, people(1000))
     design = method.design(SCHEMA, 1.0)
     expected = dict(design.histogram_maps())
     expected[SCREEN] = Rounds(design, release).screening_map
@@ -231,7 +231,7 @@ def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
     for name, features in expected.items():
         assert same_tables(maps[name], features), name
     # The same records with other noise make other cells, so the comparison can fail.
-    _, others = asked(method, people(1000))
+    _, others = queries_of(method, people(1000))
     assert not same_tables(maps[SINGLES], others[SINGLES])
 
 
@@ -239,7 +239,7 @@ def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
 def test_tables_are_read_with_the_noise_that_they_have(pairs):
     frame = people(3000)
     method = Pairwise(pairs=pairs, triples=(("age", "work", "grade"),))
-    release, maps = asked(method, frame)
+    release, maps = queries_of(method, frame)
     (batch,) = TableSource(frame, SCHEMA).batches()
     exact = [
         counts
@@ -254,7 +254,10 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
         (table.counts - counts) / table.noise_std
         for table, counts in zip(tables, exact, strict=True)
     ]
-    for group in (np.concatenate([one.ravel() for one in errors]), errors[-1].ravel()):
+    for group in (
+        np.concatenate([error.ravel() for error in errors]),
+        errors[-1].ravel(),
+    ):
         # A standard deviation of n draws is off by 1/√2n of itself: six of these.
         assert group.std() == pytest.approx(1, abs=6 / math.sqrt(2 * group.size))
 

@@ -71,12 +71,14 @@ def runs():
     return [run for run in map(json.loads, lines) if "error" not in run]
 
 
-def found_in(run):
+def reached_words(run):
     """What an evaluation found, as a place in `WORDS`."""
     return WORDS.index(run["evaluate"]["word"])
 
 
 def test_the_noise_is_rarely_above_what_evaluations_of_held_out_tables_found(runs):
-    said = [WORDS.index(likely_word(run["noise"])) for run in runs]
-    above = sum(word > found_in(run) for word, run in zip(said, runs, strict=True))
+    likely_words = [WORDS.index(likely_word(run["noise"])) for run in runs]
+    above = sum(
+        word > reached_words(run) for word, run in zip(likely_words, runs, strict=True)
+    )
     assert above / len(runs) <= 0.15

@@ -104,7 +104,7 @@ def test_means_and_correlations_of_rows_are_those_of_infer(model, rows):
 def test_rows_that_are_drawn_as_usual_are_far_off(model):
     of_rows = coefficients(model.sample(5_000, seed=1))
     answers = model.infer("wage ~ age + job + ill")
-    errors = [standard_errors_off(each, of_rows[each.name]) for each in answers]
+    errors = [standard_errors_off(answer, of_rows[answer.name]) for answer in answers]
     assert max(errors) > 0.3
 
 
@@ -131,7 +131,7 @@ def test_rows_keep_to_the_constraints():
 def test_columns_by_name_need_no_second_moments():
     model = fitted()
     rows = model.sample(5_000, seed=1, calibrated=["wage", "job"])
-    answers = {each.name: each for each in model.infer("mean(wage) by job")}
+    answers = {answer.name: answer for answer in model.infer("mean(wage) by job")}
     for job, wages in rows.groupby("job")["wage"]:
         assert standard_errors_off(answers[f"job = {job}"], wages.mean()) < 0.02
 

@@ -75,27 +75,27 @@ def test_what_is_filled_goes_with_what_is_known(model, gaps):
     filled = model.sample(given=table, seed=0)
     is_filled = (table["wage"].isna() & table["days"].notna()).to_numpy()
     known_days = whole["days"].to_numpy()[is_filled]
-    kept = np.corrcoef(filled["wage"][is_filled], known_days)[0, 1]
+    correlation = np.corrcoef(filled["wage"][is_filled], known_days)[0, 1]
     true = np.corrcoef(whole["wage"].to_numpy()[is_filled], known_days)[0, 1]
-    assert kept > 0.85 * true
+    assert correlation > 0.85 * true
 
 
 def test_columns_that_are_lacking_are_added(model):
     """All that is known are shares and means in each group: a scenario."""
     real = records(6_000, seed=0)
     for is_ill in (False, True):
-        made = model.sample(given={"ill": [is_ill] * 2_000}, seed=0)
+        synthetic = model.sample(given={"ill": [is_ill] * 2_000}, seed=0)
         of_group = real[real["ill"] == is_ill]
-        assert list(made.columns) == ["job", "wage", "days", "ill"]
-        assert made["wage"].mean() == pytest.approx(of_group["wage"].mean(), abs=2)
+        assert list(synthetic.columns) == ["job", "wage", "days", "ill"]
+        assert synthetic["wage"].mean() == pytest.approx(of_group["wage"].mean(), abs=2)
         # A column that is added may be missing, as the model has it.
-        assert made["job"].isna().mean() == pytest.approx(0.1, abs=0.04)
+        assert synthetic["job"].isna().mean() == pytest.approx(0.1, abs=0.04)
 
 
 def test_an_arrow_table_is_taken_too(model):
-    made = model.sample(given=pa.table({"days": [3, None]}), seed=0)
-    assert made["days"][0] == 3
-    assert len(made) == 2
+    synthetic = model.sample(given=pa.table({"days": [3, None]}), seed=0)
+    assert synthetic["days"][0] == 3
+    assert len(synthetic) == 2
 
 
 def test_the_same_seed_gives_the_same_values(model, gaps):
@@ -105,16 +105,16 @@ def test_the_same_seed_gives_the_same_values(model, gaps):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given_columns", "message"),
     [
         ({"pay": [1]}, "column 'pay' is none of the model; leave it out"),
         ({"job": ["clerk"]}, "record 1: column 'job': expected one of the 3 levels"),
         (3, "given is a int that cannot be read"),
     ],
 )
-def test_what_does_not_fit_is_refused_without_its_value(model, given, message):
+def test_what_does_not_fit_is_refused_without_its_value(model, given_columns, message):
     with pytest.raises(OptionError, match=message) as caught:
-        model.sample(given=given)
+        model.sample(given=given_columns)
     assert "clerk" not in str(caught.value)
 
 
@@ -151,8 +151,8 @@ RULE = Comparison(left="first", relation="<=", right="last")
 def test_completed_records_keep_to_the_constraints(stays):
     schema = Schema(DAYS, constraints=[RULE])
     model = synthesize(stays, schema=schema, epsilon=10.0, **FEW)
-    made = model.sample(given={"first": [20] * 500}, seed=0)
-    assert (made["last"] >= 20).all()
+    synthetic = model.sample(given={"first": [20] * 500}, seed=0)
+    assert (synthetic["last"] >= 20).all()
 
 
 def test_known_values_that_break_a_constraint_are_refused(stays):
@@ -167,5 +167,5 @@ def test_a_column_that_is_computed_cannot_be_known(stays):
     model = synthesize(stays, schema=schema, epsilon=10.0, **FEW)
     with pytest.raises(OptionError, match="'last' is computed by a relation"):
         model.sample(given={"last": [30]})
-    made = model.sample(given={"first": [20] * 500}, seed=0)
-    assert (made["last"] >= 20).all()
+    synthetic = model.sample(given={"first": [20] * 500}, seed=0)
+    assert (synthetic["last"] >= 20).all()

@@ -86,11 +86,11 @@ def test_what_lies_in_each_cell_stays_as_it_is():
 
 
 def test_a_missing_value_is_missing_and_says_nothing():
-    found = drawn(gaussian(0.8, True, missing=0.3))
-    assert np.isnan(found).mean(axis=0) == pytest.approx([0.3, 0.3], abs=0.01)
-    assert np.corrcoef(found[~np.isnan(found).any(axis=1)].T)[0, 1] == pytest.approx(
-        0.8, abs=0.03
-    )
+    drawn_records = drawn(gaussian(0.8, True, missing=0.3))
+    assert np.isnan(drawn_records).mean(axis=0) == pytest.approx([0.3, 0.3], abs=0.01)
+    assert np.corrcoef(drawn_records[~np.isnan(drawn_records).any(axis=1)].T)[
+        0, 1
+    ] == pytest.approx(0.8, abs=0.03)
 
 
 def test_columns_that_do_not_go_together_are_left_alone():
@@ -101,10 +101,12 @@ def test_columns_that_do_not_go_together_are_left_alone():
 def test_a_model_keeps_how_it_draws_and_older_ones_draw_as_they_did():
     model = gaussian(0.8, True)
     schema = Schema([Continuous(name=name, lower=-4, upper=4) for name in ("x", "y")])
-    told = model.to_json()
-    again = Mixture.from_saved(schema, model.tensors(), told)
+    stated = model.to_json()
+    again = Mixture.from_saved(schema, model.tensors(), stated)
     older = Mixture.from_saved(
-        schema, model.tensors(), {name: told[name] for name in ("components", "cells")}
+        schema,
+        model.tensors(),
+        {name: stated[name] for name in ("components", "cells")},
     )
     assert np.array_equal(drawn(again), drawn(model))
     assert np.array_equal(drawn(older), drawn(gaussian(0.8, False)))
@@ -119,6 +121,6 @@ def test_scores_and_shares_are_those_of_the_normal_distribution():
 def test_correlations_that_contradict_each_other_are_made_to_fit():
     """Three columns, each pair of which could go together so, but not all at once."""
     tables = [np.eye(2)[[0, 1, 1, 0]], np.eye(2)[[0, 1, 0, 1]], np.eye(2)[[0, 1, 0, 1]]]
-    found = Copula.of_mixture(np.full(4, 0.25), tables)
-    assert found is not None
-    assert (np.linalg.eigvalsh(found.precision) > 0).all()
+    copula = Copula.of_mixture(np.full(4, 0.25), tables)
+    assert copula is not None
+    assert (np.linalg.eigvalsh(copula.precision) > 0).all()

@@ -80,7 +80,7 @@ def places(value, at=()):
 
 def edited(document, chance):
     """Returns a JSON document with one value deleted, replaced, nested or joined by another."""
-    where = chance.choice([place for place in places(document) if place])
+    where = chance.choice([path for path in places(document) if path])
     parent = document
     for key in where[:-1]:
         parent = parent[key]
@@ -246,7 +246,7 @@ EDITS = (
 )
 
 
-def made_to_fit(folder, values_changed):
+def rewritten_to_fit(folder, values_changed):
     """Redoes every hash, as far as what is there allows it."""
     try:
         certificate = json.loads((folder / CERTIFICATE_FILE).read_text("utf-8"))
@@ -291,18 +291,18 @@ def attempt(saved, folder, seed):
         path.is_fifo() for path in folder.iterdir()
     )
     if refitted:
-        made_to_fit(folder, edit is edit_arrays)
+        rewritten_to_fit(folder, edit is edit_arrays)
     refused = False
     try:
-        found = verify_model(folder)
-        assert found.recomputed_epsilon <= found.certificate.epsilon * (1 + 1e-9)
+        verified = verify_model(folder)
+        assert verified.recomputed_epsilon <= verified.certificate.epsilon * (1 + 1e-9)
         if not refitted:
-            assert claim(found) == claim(verify_model(saved))
+            assert claim(verified) == claim(verify_model(saved))
         assert "secret" not in str(sorted(load_file(folder / VALUES_FILE)))
         extra = {path.name for path in folder.iterdir()} - {*HASHED, MODEL_FILE}
-        said = json.loads((folder / MODEL_FILE).read_text("utf-8"))
-        assert set(found.others) == (
-            extra if "digest" in said else {*extra, MODEL_FILE}
+        stored = json.loads((folder / MODEL_FILE).read_text("utf-8"))
+        assert set(verified.others) == (
+            extra if "digest" in stored else {*extra, MODEL_FILE}
         )
     except NoisegateError as error:
         assert error.exit_code == 2
@@ -345,7 +345,7 @@ def refit(saved, folder, change=None, arrays=None):
         stored = dict(load_file(folder / VALUES_FILE))
         arrays(stored)
         save_file(stored, folder / VALUES_FILE)
-    made_to_fit(folder, arrays is not None)
+    rewritten_to_fit(folder, arrays is not None)
     return folder
 
 
@@ -380,7 +380,10 @@ THRESHOLDED = {
         (lambda c: c.update(method="a\nb"), "method is not a line"),
         (lambda c: c["public"].pop("schema"), "states no schema"),
         (lambda c: c["public"].update(schema=[]), "JSON object with columns"),
-        (lambda c: [one.update(THRESHOLDED) for one in c["events"]], "other releases"),
+        (
+            lambda c: [event.update(THRESHOLDED) for event in c["events"]],
+            "other releases",
+        ),
     ],
 )
 def test_what_a_certificate_may_not_say(saved, tmp_path, change, message):
@@ -475,7 +478,7 @@ def test_trained_numbers_need_the_norm_that_their_noise_is_for(tmp_path, change)
 def test_text_beside_arrays_is_refused(saved, tmp_path, name):
     folder = copied(saved, tmp_path / "model")
     save_file(load_file(folder / name), folder / name, metadata={"secret": "x"})
-    made_to_fit(folder, values_changed=False)
+    rewritten_to_fit(folder, values_changed=False)
     with pytest.raises(ModelError, match="text beside its arrays"):
         verify_model(folder)
 

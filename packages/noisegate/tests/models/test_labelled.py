@@ -29,18 +29,18 @@ def labelled(weight=0.0, seed=0):
 def by_definition(model):
     """p(x) p(k | x) of every combination of cells, (4, 2, 4, 2)."""
     whole, label = joint(model.mixture), model.label
-    place = label.column
+    axis = label.column
     scores = np.zeros(whole.shape)
     for cells in itertools.product(*map(range, whole.shape)):
-        others = cells[:place] + cells[place + 1 :]
-        scores[cells] = label.bias[cells[place]] + sum(
-            effects[cells[place], cell]
+        others = cells[:axis] + cells[axis + 1 :]
+        scores[cells] = label.bias[cells[axis]] + sum(
+            effects[cells[axis], cell]
             for effects, cell in zip(label.effects, others, strict=True)
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.exp(scores) * np.where(whole > 0, whole, 0) ** label.mixture_weight
-        given = odds / odds.sum(axis=place, keepdims=True)
-    return whole.sum(axis=place, keepdims=True) * np.nan_to_num(given)
+        conditional = odds / odds.sum(axis=axis, keepdims=True)
+    return whole.sum(axis=axis, keepdims=True) * np.nan_to_num(conditional)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
@@ -79,11 +79,11 @@ def test_conditions_hold_whether_they_name_the_label_or_not(where):
     records = drawn(model, rows=60_000)
     inside = region.contains(records)
     assert model.probability(region) == pytest.approx(inside.mean(), abs=0.01)
-    given = drawn(model.given(region), rows=60_000, seed=1)
-    given = given.rows(region.contains(given))
-    assert len(given) > 5000
+    conditioned = drawn(model.given(region), rows=60_000, seed=1)
+    conditioned = conditioned.rows(region.contains(conditioned))
+    assert len(conditioned) > 5000
     expected = shares(model.mixture, records.rows(inside))
-    np.testing.assert_allclose(shares(model.mixture, given), expected, atol=0.025)
+    np.testing.assert_allclose(shares(model.mixture, conditioned), expected, atol=0.025)
     assert np.abs(shares(model.mixture, records) - expected).max() > 0.03
 
 
@@ -101,8 +101,8 @@ def test_a_numeric_label_is_drawn_as_a_cell_and_a_value_in_it():
     assert np.isnan(records.numeric[:, 0]).mean() == pytest.approx(
         model.marginal([0])[-1], abs=0.01
     )
-    given = drawn(model.given(region), seed=1)
-    assert (given.codes[:, 0] == 1).all()
-    assert region.contains(given).mean() == pytest.approx(
+    conditioned = drawn(model.given(region), seed=1)
+    assert (conditioned.codes[:, 0] == 1).all()
+    assert region.contains(conditioned).mean() == pytest.approx(
         inside.sum() / (records.codes[:, 0] == 1).sum(), abs=0.03
     )

@@ -65,15 +65,15 @@ def drawn(model, rows=40_000, seed=0):
 
 
 def shares(model, records):
-    found = np.zeros(model.sizes)
-    np.add.at(found, tuple(model.cells(records).T), 1 / len(records))
-    return found
+    counts = np.zeros(model.sizes)
+    np.add.at(counts, tuple(model.cells(records).T), 1 / len(records))
+    return counts
 
 
-def assert_close_to(found, expected, rows):
+def assert_close_to(counts, expected, rows):
     """Every share within five standard deviations: 64 cells, so one false alarm in 30,000."""
     assert (
-        np.abs(found - expected)
+        np.abs(counts - expected)
         <= 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-12
     ).all()
 
@@ -89,11 +89,11 @@ def test_records_come_in_the_shares_of_the_mixture():
         assert_close_to(shares(model, drawn(model)), product, 40_000)
 
 
-def chi_square(found, expected):
+def chi_square(counts, expected):
     """Pearson's statistic over the cells that can be, and its degrees of freedom."""
     can = expected > 0
-    assert (found[~can] == 0).all()
-    return ((found - expected)[can] ** 2 / expected[can]).sum(), can.sum() - 1
+    assert (counts[~can] == 0).all()
+    return ((counts - expected)[can] ** 2 / expected[can]).sum(), can.sum() - 1
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
@@ -101,13 +101,13 @@ def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(row
     """Unbiased also for few rows, the first one like all. |z| < 5.5 of 128 shares: a false alarm in 200,000."""
     model, random, draws = mixture(), torch.Generator().manual_seed(0), 2000
     full = joint(model)
-    found, first = np.zeros((draws, *full.shape)), np.zeros(full.shape)
+    counts, first = np.zeros((draws, *full.shape)), np.zeros(full.shape)
     for draw in range(draws):
         cells = model.cells(model.draw(rows, random))
-        np.add.at(found[draw], tuple(cells.T), 1)
+        np.add.at(counts[draw], tuple(cells.T), 1)
         first[tuple(cells[0])] += 1
     error = np.sqrt(full * (1 - full) * rows / draws)
-    assert (np.abs(found.mean(axis=0) - rows * full) <= 5.5 * error + 1e-12).all()
+    assert (np.abs(counts.mean(axis=0) - rows * full) <= 5.5 * error + 1e-12).all()
     assert (np.abs(first - draws * full) <= 5.5 * np.sqrt(draws * full) + 1e-12).all()
 
 
@@ -116,12 +116,12 @@ def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
     """Chi-square with a false-alarm rate of 1e-6: columns that shared ranks would be far beyond."""
     model, rows = mixture(), 40_000
     away = tuple(axis for axis in range(4) if axis not in pair)
-    found = shares(model, drawn(model, rows)).sum(axis=away) * rows
-    statistic, freedom = chi_square(found, joint(model).sum(axis=away) * rows)
+    counts = shares(model, drawn(model, rows)).sum(axis=away) * rows
+    statistic, freedom = chi_square(counts, joint(model).sum(axis=away) * rows)
     assert statistic < chi2.isf(1e-6, freedom)
 
 
-def told_apart(weights):
+def identified(weights):
     """One coded column, whose cell is the component."""
     size = len(weights)
     layout = Schema(
@@ -137,12 +137,12 @@ def told_apart(weights):
 
 def test_the_component_of_a_record_does_not_depend_on_its_place():
     """Chi-square of places and components with a false-alarm rate of 1e-6, which sorted rows fail."""
-    component = drawn(told_apart([0.4, 0.3, 0.2, 0.1]), 20_000).codes[:, 0]
+    component = drawn(identified([0.4, 0.3, 0.2, 0.1]), 20_000).codes[:, 0]
 
     def statistic(component):
-        found = np.zeros((20, 4))
-        np.add.at(found, (np.arange(20_000) // 1000, component), 1)
-        return chi_square(found, np.broadcast_to(found.mean(axis=0), found.shape))[0]
+        counts = np.zeros((20, 4))
+        np.add.at(counts, (np.arange(20_000) // 1000, component), 1)
+        return chi_square(counts, np.broadcast_to(counts.mean(axis=0), counts.shape))[0]
 
     assert statistic(component) < chi2.isf(1e-6, 19 * 3) < statistic(np.sort(component))
     following = np.zeros((4, 4))
@@ -174,10 +174,10 @@ def test_marginals_are_sums_of_the_joint_distribution(columns):
 def test_log_joint_is_that_of_the_joint_distribution(column):
     model = mixture()
     cells = np.array(list(itertools.product(*map(range, model.sizes))))
-    said = np.exp(model.log_joint(cells, column))[
+    joint_shares = np.exp(model.log_joint(cells, column))[
         np.arange(len(cells)), cells[:, column]
     ]
-    np.testing.assert_allclose(said, joint(model).ravel(), atol=1e-14)
+    np.testing.assert_allclose(joint_shares, joint(model).ravel(), atol=1e-14)
     np.testing.assert_allclose(
         model.log_joint(cells[:4], column),
         model.log_joint(cells, column)[:4],
@@ -212,19 +212,19 @@ def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
     """Against rejection: the same records, and as many of them as `probability` says."""
     model, region = mixture(), SCHEMA.region(values)
     records = drawn(model, 200_000, seed=1)
-    kept = records.rows(region.contains(records))
-    share = len(kept) / len(records)
+    inside = records.rows(region.contains(records))
+    share = len(inside) / len(records)
     assert (
         abs(model.probability(region) - share)
         < 5 * (share * (1 - share) / len(records)) ** 0.5
     )
-    given = model.given(region)
-    direct = drawn(given, 40_000, seed=2)
+    conditioned = model.given(region)
+    direct = drawn(conditioned, 40_000, seed=2)
     assert region.contains(direct).all()
-    assert_close_to(shares(given, kept), joint(given), len(kept))
-    assert_close_to(shares(given, direct), joint(given), len(direct))
+    assert_close_to(shares(conditioned, inside), joint(conditioned), len(inside))
+    assert_close_to(shares(conditioned, direct), joint(conditioned), len(direct))
     for column in range(2):
-        one, other = (table.numeric[:, column] for table in (direct, kept))
+        one, other = (table.numeric[:, column] for table in (direct, inside))
         one, other = one[~np.isnan(one)], other[~np.isnan(other)]
         if len(one):
             assert (

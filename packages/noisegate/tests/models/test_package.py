@@ -85,12 +85,12 @@ def test_frictionless_finds_every_record_within_its_description(model, tmp_path)
     report = frictionless.validate(str(folder / "datapackage.json"))
     assert report.valid, report.flatten(["rowNumber", "fieldName", "note"])[:5]
     (resource,) = frictionless.Package(str(folder / "datapackage.json")).resources
-    found = [row.to_dict() for row in resource.read_rows()]
+    rows = [row.to_dict() for row in resource.read_rows()]
     expected = model.sample(300, seed=1).to_pylist()
     for name in ("age, in years", "born", "seen", "pain", 'job "now"', "ill"):
-        assert [row[name] for row in found] == [row[name] for row in expected]
-    assert [float(row["dose"]) for row in found] == [row["dose"] for row in expected]
-    assert any(row["ill"] is None for row in found)
+        assert [row[name] for row in rows] == [row[name] for row in expected]
+    assert [float(row["dose"]) for row in rows] == [row["dose"] for row in expected]
+    assert any(row["ill"] is None for row in rows)
     package = described(folder, "datapackage.json")
     assert package["licenses"] == [{"name": "CC-BY-4.0"}]
     assert package["sources"][0]["path"] == "certificate.json"
@@ -158,17 +158,17 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
             one["sha256"]
             == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
         )
-    found = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
-    issues, known = found.metadata.ctx.issues, found.metadata
+    dataset = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
+    issues, metadata = dataset.metadata.ctx.issues, dataset.metadata
     assert not issues.errors and not issues.warnings, issues.report()
-    assert "bounded by (50, 1e-05)" in known.personal_sensitive_information[0]
-    assert "synthetic" in known.data_collection
-    assert known.data_biases
-    assert known.data_limitations
-    assert known.data_use_cases
-    assert known.data_preprocessing_protocol
+    assert "bounded by (50, 1e-05)" in metadata.personal_sensitive_information[0]
+    assert "synthetic" in metadata.data_collection
+    assert metadata.data_biases
+    assert metadata.data_limitations
+    assert metadata.data_use_cases
+    assert metadata.data_preprocessing_protocol
     expected = model.sample(50, seed=1).to_pylist()
-    records = list(found.records("records"))
+    records = list(dataset.records("records"))
     assert len(records) == 50
     for row, record in zip(expected, records, strict=True):
         assert record["records/dose"] == row["dose"]
@@ -200,8 +200,8 @@ def test_images_are_described_as_their_files_hold_them(kind, tmp_path):
     frictionless.Package(
         described(tmp_path / "handout", "datapackage.json")
     )  # its metadata are checked here
-    found = mlcroissant.Dataset(jsonld=str(tmp_path / "handout" / "croissant.json"))
-    records = list(found.records("records"))
+    dataset = mlcroissant.Dataset(jsonld=str(tmp_path / "handout" / "croissant.json"))
+    records = list(dataset.records("records"))
     images = [image for batch in batches for image in batch.pixels]
     for record, image in zip(records, images, strict=True):
         read = record["records/image"]

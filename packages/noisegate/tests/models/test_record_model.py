@@ -12,14 +12,14 @@ OTHERS = {"linked", "locally-linear", "network-classifier"}
 
 @pytest.mark.parametrize("kind", extensions("noisegate.models"))
 def test_every_kind_is_found_under_its_own_name_and_has_the_whole_surface(kind):
-    found = model_class(kind)
-    assert kind in OTHERS or found.kind == kind
+    model = model_class(kind)
+    assert kind in OTHERS or model.kind == kind
     needed = (
         ("load", "save")
         if kind in OTHERS
         else ("draw", "tensors", "to_json", "from_saved")
     )
-    assert all(callable(getattr(found, name)) for name in needed)
+    assert all(callable(getattr(model, name)) for name in needed)
 
 
 def test_an_unknown_kind_is_named():

@@ -91,12 +91,12 @@ def test_no_number_of_records_takes_more_candidates_than_is_known_beforehand(
     monkeypatch.setattr(rejection, "CANDIDATES_PER_RECORD", 2)
     model = Even()
     try:
-        found = sum(map(len, batches(model, rows, below(limit))))
+        row_count = sum(map(len, batches(model, rows, below(limit))))
     except RejectionError:
-        found = None
+        row_count = None
     assert sum(model.asked) <= 2**15 + 2 * rows
-    assert found in (None, rows)
-    assert (found == rows) == (limit == 1.0 or (limit == 1e-3 and rows == 1))
+    assert row_count in (None, rows)
+    assert (row_count == rows) == (limit == 1.0 or (limit == 1e-3 and rows == 1))
 
 
 def test_the_limit_is_the_one_that_is_documented():
@@ -142,11 +142,11 @@ def test_a_page_takes_the_first_records_that_a_sample_has_and_what_its_limit_giv
     ],
 )
 def test_a_model_that_rarely_keeps_the_rules_is_not_called_good(share, word, answer):
-    found = verdict_of_rules(share, [("a <= b", 0.9)])
-    assert (found and found.word) == word
-    if found is not None:
-        assert "'a <= b' rejects 90.0%" in found.reasons[0]
-        [finding] = found.findings
+    verdict = verdict_of_rules(share, [("a <= b", 0.9)])
+    assert (verdict and verdict.word) == word
+    if verdict is not None:
+        assert "'a <= b' rejects 90.0%" in verdict.reasons[0]
+        [finding] = verdict.findings
         assert finding.question == "relations and rules"
         assert finding.answer == answer
 

@@ -54,16 +54,16 @@ def offsets(uniform):
 
 
 def test_every_nth_part_of_the_unit_interval_holds_one_of_the_n_numbers_of_a_group():
-    for found in offsets(spread_out(GROUPS)):
-        assert found.min() >= -1e-9
-        assert found.max() <= 1 + 1e-9
-        assert np.ptp(found) > 0.8  # of at least 27 independent ones
+    for drawn in offsets(spread_out(GROUPS)):
+        assert drawn.min() >= -1e-9
+        assert drawn.max() <= 1 + 1e-9
+        assert np.ptp(drawn) > 0.8  # of at least 27 independent ones
 
 
 def test_systematic_numbers_of_a_group_share_one_offset_and_those_of_two_groups_do_not():
-    found = offsets(spread_out(GROUPS, systematic=True))
-    assert max(map(np.ptp, found)) < 1e-9
-    assert len({round(float(offset[0]), 6) for offset in found}) == 4
+    drawn = offsets(spread_out(GROUPS, systematic=True))
+    assert max(map(np.ptp, drawn)) < 1e-9
+    assert len({round(float(offset[0]), 6) for offset in drawn}) == 4
 
 
 @pytest.mark.parametrize("systematic", [False, True])
@@ -95,10 +95,10 @@ def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers()
     numbers = np.random.default_rng(0)
     probabilities = numbers.dirichlet([0.5, 1, 2], size=50)
     order = numbers.permutation(50)
-    found = np.zeros_like(probabilities)
+    counts = np.zeros_like(probabilities)
     for seed in range(4000):
         codes = systematic_codes(probabilities, order, public_random(seed))
-        found[np.arange(50), codes] += 1 / 4000
+        counts[np.arange(50), codes] += 1 / 4000
         # In any stretch of the order the first class comes as often as expected, up to one.
         assert (
             np.abs(
@@ -106,4 +106,4 @@ def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers()
             ).max()
             <= 1 + 1e-9
         )
-    np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
+    np.testing.assert_allclose(counts, probabilities, atol=5 * 0.5 / np.sqrt(4000))

@@ -37,8 +37,8 @@ def fine(column, cuts, edges, masses, spikes=None):
     )
 
 
-def near(found, share, rows):
-    return abs(found - share) < 5 * (share * (1 - share) / rows) ** 0.5 + 1e-12
+def near(numbers, share, rows):
+    return abs(numbers - share) < 5 * (share * (1 - share) / rows) ** 0.5 + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,12 @@ def test_values_follow_the_masses_of_the_fine_cells_in_their_bin():
     within = fine(column, [4 / 9], [0, 4 / 9, 7 / 9, 1], [5, 1, 3])
     rows = 60_000
     steps = numbers_at(column, within.draw(np.ones(rows, int), random()))
-    found = np.bincount(steps, minlength=10) / rows
+    shares = np.bincount(steps, minlength=10) / rows
     assert all(
         near(share, want, rows)
-        for share, want in zip(found, [0] * 4 + [1 / 12] * 3 + [1 / 4] * 3, strict=True)
+        for share, want in zip(
+            shares, [0] * 4 + [1 / 12] * 3 + [1 / 4] * 3, strict=True
+        )
     )
 
 
@@ -123,9 +125,9 @@ def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
 )
 def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
     within = fine(column, [0.5], [0, 0.25, 0.5, 1], [1, 3, 2])
-    part, found = within.restricted(span)
-    np.testing.assert_allclose(found, kept, atol=1e-12)
-    for cell in np.flatnonzero(found):
+    part, restricted = within.restricted(span)
+    np.testing.assert_allclose(restricted, kept, atol=1e-12)
+    for cell in np.flatnonzero(restricted):
         every, some = (
             numbers_at(column, w.draw(np.full(40_000, cell), random()))
             for w in (within, part)
@@ -144,6 +146,6 @@ def test_a_restriction_keeps_spikes_by_the_number_they_decode_to():
     zero = positions_of(column, np.array([0.0]))[0]
     within = fine(column, [], [0, zero, np.nextafter(zero, 1), 1], [1, 2, 1], [0, 1, 0])
     number = float(numbers_at(column, np.array([zero]))[0])
-    part, kept = within.restricted((number, number))
-    np.testing.assert_allclose(kept, [0.5])
+    part, restricted = within.restricted((number, number))
+    np.testing.assert_allclose(restricted, [0.5])
     assert (part.draw(np.zeros(5, int), random()) == zero).all()

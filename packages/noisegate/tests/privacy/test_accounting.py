@@ -30,9 +30,9 @@ from .conftest import gaussian_event, sampled_event
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.4])
 @pytest.mark.parametrize("multiplier", [0.03, 0.5, 1.0, 4.7, 60.0])
 def test_one_release_costs_what_dp_accounting_says(multiplier, delta):
-    found = accounting.epsilon([gaussian_event(multiplier)], delta)
+    epsilon = accounting.epsilon([gaussian_event(multiplier)], delta)
     oracle = dp_accounting.get_epsilon_gaussian(multiplier, delta)
-    assert oracle * (1 - 1e-12) - 1e-12 <= found <= oracle * (1 + 1e-6) + 1e-9
+    assert oracle * (1 - 1e-12) - 1e-12 <= epsilon <= oracle * (1 + 1e-6) + 1e-9
 
 
 @pytest.mark.parametrize("multipliers", [(1.0, 1.0), (0.7, 3.0, 11.0), (20.0,) * 100])
@@ -62,8 +62,8 @@ def test_the_loss_distribution_and_the_closed_form_agree_when_every_record_is_sa
     sampled = [sampled_event(multiplier, 1.0, 4), sampled_event(multiplier, 1.0, 1)]
     mixed = [gaussian_event(2.0), sampled_event(multiplier, 1.0, 1)]
     for events in (sampled, mixed, mixed[::-1]):
-        found = accounting.epsilon(events, 1e-6, adjacency)
-        assert closed * (1 - 1e-8) <= found <= closed * (1 + 1e-3)
+        epsilon = accounting.epsilon(events, 1e-6, adjacency)
+        assert closed * (1 - 1e-8) <= epsilon <= closed * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_sampled_steps_cost_what_dp_accounting_says(rate, steps, multiplier):
     )
     oracle = accountant.get_epsilon(1e-5)
     # The oracle discretises losses more finely here, and so does not give away the last thousandth.
-    found = accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-5)
-    assert oracle * (1 - 1e-6) <= found <= oracle * (1 + 2e-3)
+    epsilon = accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-5)
+    assert oracle * (1 - 1e-6) <= epsilon <= oracle * (1 + 2e-3)
 
 
 def test_thousands_of_steps_that_each_lose_little_are_not_blurred():
@@ -94,8 +94,8 @@ def test_thousands_of_steps_that_each_lose_little_are_not_blurred():
         10_000,
     )
     oracle = accountant.get_epsilon(1e-5)
-    found = accounting.epsilon([sampled_event(500.0, 0.01, 10_000)], 1e-5)
-    assert oracle * (1 - 1e-4) <= found <= oracle * (1 + 2e-3)
+    epsilon = accounting.epsilon([sampled_event(500.0, 0.01, 10_000)], 1e-5)
+    assert oracle * (1 - 1e-4) <= epsilon <= oracle * (1 + 2e-3)
 
 
 def hockey_stick(first, second, epsilon, width):
@@ -127,12 +127,12 @@ def test_one_sampled_step_by_numeric_integration(rate, multiplier, delta):
         ),
     }
     for adjacency, (event, cases) in pairs.items():
-        found = accounting.epsilon([event], delta, adjacency)
-        assert max(hockey_stick(*case, found, width) for case in cases) <= delta * (
+        epsilon = accounting.epsilon([event], delta, adjacency)
+        assert max(hockey_stick(*case, epsilon, width) for case in cases) <= delta * (
             1 + 1e-6
         )
         assert (
-            max(hockey_stick(*case, found * 0.99 - 1e-4, width) for case in cases)
+            max(hockey_stick(*case, epsilon * 0.99 - 1e-4, width) for case in cases)
             > delta
         )
 
@@ -170,8 +170,8 @@ def test_a_sampled_step_whose_records_move_at_a_right_angle():
     first, second = (
         (1 - rate) * normal(0, 0) + rate * normal(*at) for at in ((1, 0), (0, 1))
     )
-    found = accounting.epsilon([event], delta, Adjacency.REPLACE_ONE)
-    assert hockey_stick(first, second, found, width**2) <= delta * (1 + 1e-6)
+    epsilon = accounting.epsilon([event], delta, Adjacency.REPLACE_ONE)
+    assert hockey_stick(first, second, epsilon, width**2) <= delta * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("std", [16.0, 23.5, 64.0])
@@ -221,13 +221,13 @@ def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
     exact = gaussian_event(1.0, coordinates=10**5)
     rounded = gaussian_event(1.0, coordinates=10**5, sampler=Sampler.ROUNDED_GAUSSIAN)
     delta = 1e-5
-    found = accounting.epsilon([rounded], delta)
-    slack = 10**5 * 2.0**-42 * (1 + math.exp(found))
-    assert accounting.sampler_slack([rounded], found) == (0.0, pytest.approx(slack))
+    epsilon = accounting.epsilon([rounded], delta)
+    slack = 10**5 * 2.0**-42 * (1 + math.exp(epsilon))
+    assert accounting.sampler_slack([rounded], epsilon) == (0.0, pytest.approx(slack))
     left = delta - slack
     assert left > 0
-    assert found >= dp_accounting.get_epsilon_gaussian(1.0, left)
-    assert found > accounting.epsilon([exact], delta)
+    assert epsilon >= dp_accounting.get_epsilon_gaussian(1.0, left)
+    assert epsilon > accounting.epsilon([exact], delta)
     assert accounting.epsilon([rounded], slack / 2) == math.inf
 
 
@@ -405,7 +405,7 @@ SEVERAL = "all records of one patient", " All  records of ONE patient"
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         *[({"unit": unit}, "give unit_column and contributions") for unit in SEVERAL],
         *[({"unit": unit}, "in one line") for unit in ("", " ", "a\nb", None, 7)],
@@ -419,8 +419,8 @@ SEVERAL = "all records of one patient", " All  records of ONE patient"
         ),
     ],
 )
-def test_a_unit_that_cannot_be_is_refused(options, says):
-    with pytest.raises(OptionError, match=says):
+def test_a_unit_that_cannot_be_is_refused(options, message):
+    with pytest.raises(OptionError, match=message):
         Budget(
             **{
                 "epsilon": 1.0,
@@ -435,11 +435,11 @@ def test_a_unit_that_cannot_be_is_refused(options, says):
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
 def test_noise_grows_with_the_number_of_records_used(contributions):
-    one = plan_sums(budget(), (QUESTION,))
+    plan = plan_sums(budget(), (QUESTION,))
     several = plan_sums(budget(contributions), (QUESTION,))
     assert several.events[0].sensitivity == contributions * UNITS
     assert several.releases[0].noise_std == pytest.approx(
-        contributions * one.releases[0].noise_std, rel=1e-9
+        contributions * plan.releases[0].noise_std, rel=1e-9
     )
     assert several.epsilon <= 1.0
 

@@ -288,14 +288,18 @@ def certified(members=(NORTH, SOUTH), *, overlapping=False, **changes):
         if overlapping
         else NORTH.events
     )
-    told = {
+    stated = {
         "epsilon": accounting.epsilon(events, 1e-5),
         "delta": 1e-5,
         "unit": "record",
         "method": "pairwise",
     }
-    told |= {"adjacency": Adjacency.ADD_REMOVE, "events": NORTH.events, "silos": silos}
-    return Certificate(**{**told, **changes})
+    stated |= {
+        "adjacency": Adjacency.ADD_REMOVE,
+        "events": NORTH.events,
+        "silos": silos,
+    }
+    return Certificate(**{**stated, **changes})
 
 
 def test_a_record_of_disjoint_silos_pays_in_its_own_alone():
@@ -334,7 +338,7 @@ def test_events_of_no_silo_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"silos": []}, "mean nothing"),
         ({"stated_by": None}, "does not say who states"),
@@ -357,9 +361,9 @@ def test_events_of_no_silo_are_refused():
         ({"colluding": 1}, "other events for some of its silos"),
     ],
 )
-def test_a_false_list_of_silos_is_refused(change, says):
+def test_a_false_list_of_silos_is_refused(change, message):
     data = certified().to_json()
-    with pytest.raises(ModelError, match=says):
+    with pytest.raises(ModelError, match=message):
         Certificate.from_json({**data, "silos": {**data["silos"], **change}})
 
 

@@ -23,7 +23,7 @@ def rows(length):
     on = ordinary[0] / np.linalg.norm(ordinary[0])
     single = np.eye(1, length)[0]
     heavy = random.normal(size=length) ** 9
-    made = [
+    special_rows = [
         *ordinary,
         on,
         on * (1 + 2.0**-11),
@@ -33,56 +33,59 @@ def rows(length):
         single,
         single * LARGEST,
     ]
-    made += [
+    special_rows += [
         np.full(length, LARGEST),
         np.full(length, 1e-44),
         single * 1e-30,
         np.zeros(length),
     ]
-    return np.array(made).astype(np.float32)
+    return np.array(special_rows).astype(np.float32)
 
 
 @pytest.mark.parametrize("norm", [1e-30, 1e-4, 1.0, 37.0, 1e30])
 @pytest.mark.parametrize("length", [1, 2, 40, 5000, 70_000])
 def test_no_row_is_longer_than_the_bound(norm, length):
-    made = (
+    vectors = (
         rows(length)
         if norm == 1.0
         else rows(length)[[0, 4, 5, 6, 9]] * np.float32(norm)
     )
-    found = clip_rows(made, clip_factors((made,), Grid(norm=norm)))
-    assert max(squared(row) for row in found) <= UNITS**2
+    clipped = clip_rows(vectors, clip_factors((vectors,), Grid(norm=norm)))
+    assert max(squared(row) for row in clipped) <= UNITS**2
 
 
 @pytest.mark.parametrize("length", [1, 40, 5000])
 def test_rows_are_what_the_grid_gives_but_for_a_little_length(length):
-    made, grid = rows(length), Grid(norm=1.0)
-    found, right = clip_rows(made, clip_factors((made,), grid)), grid.quantise(made)
-    assert np.array_equal(found[[4, 7, 12, 13, 14]], right[[4, 7, 12, 13, 14]])
+    vectors, grid = rows(length), Grid(norm=1.0)
+    clipped, right = (
+        clip_rows(vectors, clip_factors((vectors,), grid)),
+        grid.quantise(vectors),
+    )
+    assert np.array_equal(clipped[[4, 7, 12, 13, 14]], right[[4, 7, 12, 13, 14]])
     # Clipped rows lose √D/2ᵏ of their length at most, and rounding moves a coordinate by one.
-    assert np.abs(found - right).max() <= 0.004 * UNITS
-    lengths = np.linalg.norm(found[[6, 9, 10]].astype(float), axis=1)
+    assert np.abs(clipped - right).max() <= 0.004 * UNITS
+    lengths = np.linalg.norm(clipped[[6, 9, 10]].astype(float), axis=1)
     assert (lengths > 0.995 * UNITS).all()
 
 
 def test_a_row_that_is_not_finite_adds_nothing():
-    made = rows(40)[:4]
-    spoiled = made.copy()
+    vectors = rows(40)[:4]
+    spoiled = vectors.copy()
     spoiled[0, 3], spoiled[2, 0], spoiled[3, 39] = np.nan, np.inf, -np.inf
     factors = clip_factors((spoiled,), Grid(norm=1.0))
     assert (factors > 0).tolist() == [False, True, False, False]
     total = np.zeros(40, dtype=np.int64)
     add_clipped(total, spoiled, factors)
     assert np.array_equal(
-        total, clip_rows(made, clip_factors((made,), Grid(norm=1.0)))[1]
+        total, clip_rows(vectors, clip_factors((vectors,), Grid(norm=1.0)))[1]
     )
     assert not clip_rows(spoiled, factors)[[0, 2, 3]].any()
 
 
 def test_parts_are_clipped_as_one_row_and_summed_exactly():
-    made, grid = rows(5000), Grid(norm=1.0)
-    whole = clip_rows(made, clip_factors((made,), grid))
-    parts = np.split(made, [1, 1, 3000], axis=1)
+    vectors, grid = rows(5000), Grid(norm=1.0)
+    whole = clip_rows(vectors, clip_factors((vectors,), grid))
+    parts = np.split(vectors, [1, 1, 3000], axis=1)
     factors = clip_factors(parts, grid)
     totals = [np.full(part.shape[1], 7, dtype=np.int64) for part in parts]
     for total, part in zip(totals, parts, strict=True):
@@ -93,39 +96,39 @@ def test_parts_are_clipped_as_one_row_and_summed_exactly():
 LAYOUTS = {
     "rows first": np.ascontiguousarray,
     "columns first": np.asfortranarray,
-    "every other": lambda made: np.repeat(np.repeat(made, 2, axis=0), 2, axis=-1)[
+    "every other": lambda vectors: np.repeat(np.repeat(vectors, 2, axis=0), 2, axis=-1)[
         ::2, ..., ::2
     ],
-    "backwards": lambda made: np.ascontiguousarray(made[::-1])[::-1],
+    "backwards": lambda vectors: np.ascontiguousarray(vectors[::-1])[::-1],
 }
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("shape", [(64, 512), (64, 3, 512), (7, 1), (9, 5001)])
 def test_a_norm_does_not_depend_on_memory_order_and_neighbours(shape, layout):
-    made = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    vectors = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     expected = np.concatenate(
-        [row_norms(made[row : row + 1].copy()) for row in range(len(made))]
+        [row_norms(vectors[row : row + 1].copy()) for row in range(len(vectors))]
     )
     assert np.allclose(
         expected,
-        np.linalg.norm(made.astype(np.float64), axis=-1, keepdims=True),
+        np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True),
         rtol=1e-4,
     )
-    arranged = LAYOUTS[layout](made)
-    for count in (1, 2, 3, len(made)):
+    arranged = LAYOUTS[layout](vectors)
+    for count in (1, 2, 3, len(vectors)):
         assert row_norms(arranged[:count]).tobytes() == expected[:count].tobytes()
         assert row_norms(arranged[-count:]).tobytes() == expected[-count:].tobytes()
 
 
 def test_norms_of_rows_at_the_ends_of_float32():
     with np.errstate(over="ignore"):
-        made = rows(40)
-    expected = np.linalg.norm(made.astype(np.float64), axis=1)
-    found = row_norms(made)[:, 0]
-    assert np.allclose(found, expected, rtol=1e-4, atol=0)
-    assert (found <= expected * (1 + 1e-15)).all()
-    spoiled = made[:3].copy()
+        vectors = rows(40)
+    expected = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    norms = row_norms(vectors)[:, 0]
+    assert np.allclose(norms, expected, rtol=1e-4, atol=0)
+    assert (norms <= expected * (1 + 1e-15)).all()
+    spoiled = vectors[:3].copy()
     spoiled[0, 0], spoiled[1, 1] = np.nan, -np.inf
     assert np.isnan(row_norms(spoiled)[0, 0])
     assert row_norms(spoiled)[1, 0] == np.inf

@@ -92,17 +92,17 @@ def test_the_error_of_a_normal_probability_is_bounded(z, width):
         assert errors[1] <= 1e-11 * max(exact[0], exact[2]) or z + width > 0 > z
 
 
-def dominates(found, steps, pair):
+def dominates(lattice_pair, steps, pair):
     """Asserts that the lattice's δ is at least the exact one at many ε; returns at how many that says something."""
-    interval = found.interval
-    losses = interval * (found.first_index + np.arange(len(found.masses)))
+    interval = lattice_pair.interval
+    losses = interval * (lattice_pair.first_index + np.arange(len(lattice_pair.masses)))
     compared = 0
     for epsilon in np.linspace(losses[0], losses[-1], 23):
         with mpmath.workdps(50):
             # Σ p·(1 − e^(ε − loss)) over losses above ε, with the lattice's powers of one number.
             beyond = [
                 (mass, k)
-                for k, mass in enumerate(found.masses.tolist())
+                for k, mass in enumerate(lattice_pair.masses.tolist())
                 if losses[k] > epsilon
             ]
             ratio, power = mpmath.exp(-mpmath.mpf(interval)), mpmath.mpf(1)
@@ -111,15 +111,15 @@ def dominates(found, steps, pair):
                 power = (
                     mpmath.exp(
                         mpmath.mpf(epsilon)
-                        - mpmath.mpf(interval) * (found.first_index + k)
+                        - mpmath.mpf(interval) * (lattice_pair.first_index + k)
                     )
                     if not above
                     else power
                 )
                 above += mass * (1 - power)
                 power *= ratio
-            true = exact_delta(steps, pair, float(epsilon) + found.widening)
-            assert above + found.infinite_mass >= true
+            true = exact_delta(steps, pair, float(epsilon) + lattice_pair.widening)
+            assert above + lattice_pair.infinite_mass >= true
         compared += true > 1e-25
     return compared
 
@@ -139,33 +139,36 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(
     rate, shift, interval, pair
 ):
     steps = StepKind(rate=rate, shift=shift, count=1)
-    found = lattice_losses(steps, pair, interval, 12.0)
-    assert 0 <= found.widening < 1e-11
-    assert dominates(found, steps, pair) > 10
-    assert float(np.sum(found.masses)) - 1 < 1e-9
+    losses = lattice_losses(steps, pair, interval, 12.0)
+    assert 0 <= losses.widening < 1e-11
+    assert dominates(losses, steps, pair) > 10
+    assert float(np.sum(losses.masses)) - 1 < 1e-9
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
-    place, steps = lattice._outcomes_with_loss, StepKind(rate=0.3, shift=0.5, count=1)
+    original, steps = (
+        lattice._outcomes_with_loss,
+        StepKind(rate=0.3, shift=0.5, count=1),
+    )
 
-    def badly(*asked):
-        found = place(*asked)
-        return found + 0.02 * np.sin(7 * np.arange(len(found)))
+    def badly(*arguments):
+        outcomes = original(*arguments)
+        return outcomes + 0.02 * np.sin(7 * np.arange(len(outcomes)))
 
     monkeypatch.setattr(lattice, "_outcomes_with_loss", badly)
     for pair in (PRESENT, REPLACED):
-        found = lattice_losses(steps, pair, 0.05, 9.0)
-        assert 1e-3 < found.widening < 0.02
-        assert dominates(found, steps, pair) > 5
+        losses = lattice_losses(steps, pair, 0.05, 9.0)
+        assert 1e-3 < losses.widening < 0.02
+        assert dominates(losses, steps, pair) > 5
 
 
 def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
     steps = StepKind(rate=0.3, shift=0.5, count=1)
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
     monkeypatch.setattr(lattice, "_CDF_ERROR", 1e-6)
-    found = lattice_losses(steps, PRESENT, 0.05, 9.0)
-    assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
-    assert found.infinite_mass > exact.infinite_mass
+    losses = lattice_losses(steps, PRESENT, 0.05, 9.0)
+    assert float(losses.masses.sum()) > float(exact.masses.sum()) + 1e-6
+    assert losses.infinite_mass > exact.infinite_mass
 
 
 @pytest.mark.parametrize("adjacency", list(PAIRS))
@@ -173,10 +176,10 @@ def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
 @pytest.mark.parametrize(("rate", "shift"), [(0.05, 1.0), (0.9, 0.3), (0.001, 1.7)])
 def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
     steps = StepKind(rate=rate, shift=shift, count=1)
-    found = composed_epsilon([steps], PAIRS[adjacency], delta)
-    assert max(exact_delta(steps, pair, found) for pair in PAIRS[adjacency]) <= delta
+    epsilon = composed_epsilon([steps], PAIRS[adjacency], delta)
+    assert max(exact_delta(steps, pair, epsilon) for pair in PAIRS[adjacency]) <= delta
     assert (
-        max(exact_delta(steps, pair, found * 0.999) for pair in PAIRS[adjacency])
+        max(exact_delta(steps, pair, epsilon * 0.999) for pair in PAIRS[adjacency])
         > delta
     )
 
@@ -264,11 +267,11 @@ def test_two_steps_cost_what_numeric_integration_says(pair, delta):
 def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(
     mu, steps, delta
 ):
-    found = composed_epsilon(
+    epsilon = composed_epsilon(
         [StepKind(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta
     )
     exact = accounting.gaussian_epsilon(mu, delta) / (1 + 1e-9)
-    assert exact <= found <= exact * (1 + 3e-3) + 1e-9
+    assert exact <= epsilon <= exact * (1 + 3e-3) + 1e-9
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -304,15 +307,15 @@ def fractions(values):
 
 
 def exact_convolution(parts, counts, size):
-    found = [Fraction(1)] + [Fraction(0)] * (size - 1)
+    powers = [Fraction(1)] + [Fraction(0)] * (size - 1)
     for part, count in zip(parts, counts, strict=True):
         for _ in range(count):
             following = [Fraction(0)] * size
-            for i, value in enumerate(found):
+            for i, value in enumerate(powers):
                 for j, other in enumerate(part):
                     following[(i + j) % size] += value * other
-            found = following
-    return found
+            powers = following
+    return powers
 
 
 def test_the_error_of_the_transform_is_bounded_and_small():
@@ -320,11 +323,11 @@ def test_the_error_of_the_transform_is_bounded_and_small():
     parts = [random.random(9) ** 4, random.random(5) ** 2]
     parts = [np.round(part / part.sum() * 2**40) / 2**40 for part in parts]
     parts = [np.append(part[:-1], 1 - part[:-1].sum()) for part in parts]
-    found, error = composition._convolve(parts, [6, 3], 64)
+    convolved, error = composition._convolve(parts, [6, 3], 64)
     exact = exact_convolution([fractions(part) for part in parts], [6, 3], 64)
     off = max(
         abs(Fraction(value) - true)
-        for value, true in zip(found.tolist(), exact, strict=True)
+        for value, true in zip(convolved.tolist(), exact, strict=True)
     )
     assert 0 < off <= error < 1e-12
 
@@ -343,10 +346,10 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
         for loss, tilted in zip(
             composed.losses.tolist(), composed.tilted_masses.tolist(), strict=True
         ):
-            place = round(loss / interval) - 5 * part.first_index
-            if not 0 <= place <= 5 * (len(part.masses) - 1):
+            index = round(loss / interval) - 5 * part.first_index
+            if not 0 <= index <= 5 * (len(part.masses) - 1):
                 continue
-            true = exact[place]
+            true = exact[index]
             above = mpmath.mpf(tilted) * mpmath.exp(
                 mpmath.mpf(composed.log_factor) - composed.tilt * loss
             )
@@ -402,16 +405,16 @@ def test_extremes_end_within_seconds_and_between_the_bounds_of_all_and_of_no_amp
     steps, multiplier, rate, adjacency
 ):
     with at_most_calls(50_000):
-        found = accounting.epsilon(
+        epsilon = accounting.epsilon(
             [sampled_event(multiplier, rate, steps)], 1e-9, adjacency
         )
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     whole = accounting.gaussian_epsilon(math.sqrt(steps) * moved / multiplier, 1e-9)
-    assert 0 <= found <= whole * (1 + 5e-3)
+    assert 0 <= epsilon <= whole * (1 + 5e-3)
     if (
         rate > 0.999 and multiplier > 0.5
     ):  # beyond, the chance not to be in a sample bounds the loss
-        assert found >= whole * 0.3
+        assert epsilon >= whole * 0.3
 
 
 # The closed form of the Gaussian mechanism, against SciPy and dp_accounting, over the whole range that is allowed.
@@ -435,23 +438,23 @@ def test_the_curve_agrees_with_dp_accounting_both_ways(epsilon, delta):
     assert 1 / mu == pytest.approx(
         dp_accounting.get_sigma_gaussian(epsilon, delta, tol=1e-14), rel=1e-6
     )
-    found = accounting.gaussian_epsilon(mu, delta)
-    assert found == pytest.approx(
+    epsilon_of_mu = accounting.gaussian_epsilon(mu, delta)
+    assert epsilon_of_mu == pytest.approx(
         dp_accounting.get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-10
     )
-    assert epsilon * (1 - 1e-6) <= found <= epsilon
+    assert epsilon * (1 - 1e-6) <= epsilon_of_mu <= epsilon
 
 
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("mu", [1e-3, 0.03, 0.5, 2.0, 17.0, 40.0])
 def test_the_epsilon_is_an_upper_bound(mu, delta):
     # dp_accounting's own curve at our epsilon: δ must not be above what was asked, but for its rounding.
-    found = accounting.gaussian_epsilon(mu, delta)
-    log_delta = dp_accounting.gaussian_mechanism._get_log_delta(1 / mu, found)
+    delta_of_oracle = accounting.gaussian_epsilon(mu, delta)
+    log_delta = dp_accounting.gaussian_mechanism._get_log_delta(1 / mu, delta_of_oracle)
     assert log_delta <= math.log(delta) + 1e-10
-    if found > 0:
+    if delta_of_oracle > 0:
         assert dp_accounting.gaussian_mechanism._get_log_delta(
-            1 / mu, found * (1 - 1e-6)
+            1 / mu, delta_of_oracle * (1 - 1e-6)
         ) > math.log(delta)
 
 

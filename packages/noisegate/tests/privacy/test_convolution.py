@@ -72,10 +72,10 @@ def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
 
 def test_a_word_that_equals_a_boundary_is_continued():
     table = gaussian_table()
-    place = REACH + 5  # the boundary between 5 and 6
-    word = table.words[place : place + 1]
+    boundary = REACH + 5  # the boundary between 5 and 6
+    word = table.words[boundary : boundary + 1]
     assert (table.words == word).sum() == 1
-    rest = table.boundaries[place] & ((1 << 352) - 1)
+    rest = table.boundaries[boundary] & ((1 << 352) - 1)
     assert table.invert(word, lambda: rest - 1).tolist() == [5]
     assert table.invert(word, lambda: rest).tolist() == [6]
     assert table.invert(word, lambda: (1 << 352) - 1).tolist() == [6]
@@ -86,11 +86,11 @@ def test_a_word_that_equals_a_boundary_is_continued():
 
 @pytest.mark.parametrize("std", [*STDS, 70_000.0, 123_456.7, 2.0**50])
 def test_multipliers_reach_the_width_and_stay_smooth(std):
-    found = convolution_multipliers(std)
-    assert found[0] == 1
-    assert len(found) <= 6
+    multipliers = convolution_multipliers(std)
+    assert multipliers[0] == 1
+    assert len(multipliers) <= 6
     square = WIDTH**2
-    for c in found[1:]:
+    for c in multipliers[1:]:
         # v² = 1/(1/t² + c²/S²) ≥ 4, as the proof needs.
         assert 1 / (1 / WIDTH**2 + c * c / square) >= 4
         square += (c * WIDTH) ** 2

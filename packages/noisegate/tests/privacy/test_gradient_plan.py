@@ -43,41 +43,41 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(
     epsilon, steps, rate, adjacency
 ):
     budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency)
-    found = plan_steps(budget, plan_of(steps=steps, sampling_probability=rate))
-    assert epsilon * 0.998 <= found.epsilon <= epsilon
-    assert found.epsilon == accounting.epsilon(found.events, 1e-5, adjacency)
+    plan = plan_steps(budget, plan_of(steps=steps, sampling_probability=rate))
+    assert epsilon * 0.998 <= plan.epsilon <= epsilon
+    assert plan.epsilon == accounting.epsilon(plan.events, 1e-5, adjacency)
     # The other way round: two thirds of the noise cost clearly more.
     less = replace_gaussian(
-        steps_of(found).event,
-        noise_std=convolved_std(steps_of(found).event.event.noise_std * 2 / 3),
+        steps_of(plan).event,
+        noise_std=convolved_std(steps_of(plan).event.event.noise_std * 2 / 3),
     )
     assert accounting.epsilon([less], 1e-5, adjacency) > epsilon * 1.2
     with pytest.raises(CalibrationError, match="more than"):
         dataclasses.replace(
-            found, mechanisms=(dataclasses.replace(steps_of(found), event=less),)
+            plan, mechanisms=(dataclasses.replace(steps_of(plan), event=less),)
         )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1000.0])
 @pytest.mark.parametrize(("delta", "steps"), [(1e-12, 10_000), (0.4, 100)])
 def test_the_extremes_calibrate(epsilon, delta, steps):
-    found = plan_steps(
+    plan = plan_steps(
         Budget(epsilon=epsilon, delta=delta),
         plan_of(steps=steps, sampling_probability=0.1),
     )
-    assert 0 <= found.epsilon <= epsilon
+    assert 0 <= plan.epsilon <= epsilon
     less = replace_gaussian(
-        steps_of(found).event, noise_std=steps_of(found).event.event.noise_std * 0.97
+        steps_of(plan).event, noise_std=steps_of(plan).event.event.noise_std * 0.97
     )
     assert accounting.epsilon([less], delta) > epsilon
 
 
 def test_noise_is_never_narrower_than_what_can_be_drawn():
-    found = plan_steps(
+    plan = plan_steps(
         Budget(epsilon=100.0), plan_of(steps=1, sampling_probability=1 / RATES)
     )
-    assert steps_of(found).event.event.noise_std == convolved_std(NARROWEST)
-    assert found.epsilon < 100.0
+    assert steps_of(plan).event.event.noise_std == convolved_std(NARROWEST)
+    assert plan.epsilon < 100.0
 
 
 def test_questions_are_paid_from_the_same_budget():
@@ -112,8 +112,8 @@ def test_rates_are_rounded_up_to_what_a_word_can_realise():
     assert 1 / 3 <= rate < 1 / 3 + 2 / RATES
     assert plan_of(sampling_probability=1).sampling_probability == 1
     assert plan_of(sampling_probability=1e-300).sampling_probability == 1 / RATES
-    found = plan_steps(Budget(epsilon=1.0), plan_of(sampling_probability=1 / 3))
-    assert steps_of(found).event.rate == rate
+    plan = plan_steps(Budget(epsilon=1.0), plan_of(sampling_probability=1 / 3))
+    assert steps_of(plan).event.rate == rate
 
 
 def test_the_event_states_the_norm_of_one_record_under_both_relations():
@@ -135,15 +135,15 @@ def test_the_event_states_the_norm_of_one_record_under_both_relations():
 
 
 def test_an_event_of_another_plan_is_refused():
-    found = calibrated()
+    plan = calibrated()
     for other in (
-        dataclasses.replace(steps_of(found).event, steps=199),
-        dataclasses.replace(steps_of(found).event, rate=0.005),
-        replace_gaussian(steps_of(found).event, sensitivity=1),
-        replace_gaussian(steps_of(found).event, coordinates=1),
+        dataclasses.replace(steps_of(plan).event, steps=199),
+        dataclasses.replace(steps_of(plan).event, rate=0.005),
+        replace_gaussian(steps_of(plan).event, sensitivity=1),
+        replace_gaussian(steps_of(plan).event, coordinates=1),
     ):
         with pytest.raises(CalibrationError, match="not that of its plan"):
-            dataclasses.replace(steps_of(found), event=other)
+            dataclasses.replace(steps_of(plan), event=other)
 
 
 @pytest.mark.parametrize(
@@ -372,22 +372,24 @@ def test_a_share_too_small_for_the_grid_is_refused():
 
 def test_no_sampler_eats_more_than_a_tenth_of_delta():
     # On its own, each of these questions would cost less than that by the rounded sampler; twenty take all of δ.
-    found = plan(*[1.0] * 20, dim=510_000)
-    assert found.releases[0].coordinates == 1_020_000
-    assert {event.sampler for event in found.events} == {Sampler.CONVOLVED_GAUSSIAN}
-    assert 1 - 1e-4 <= found.epsilon <= 1.0
+    samplers = plan(*[1.0] * 20, dim=510_000)
+    assert samplers.releases[0].coordinates == 1_020_000
+    assert {event.sampler for event in samplers.events} == {Sampler.CONVOLVED_GAUSSIAN}
+    assert 1 - 1e-4 <= samplers.epsilon <= 1.0
 
 
 def test_a_plan_says_its_noise_beside_what_records_add_up_to():
-    found = plan_sums(Budget(epsilon=1.0), (question(norm=2.0),))
-    told = found.describe(1000)
-    (one,) = told["releases"]
+    plan = plan_sums(Budget(epsilon=1.0), (question(norm=2.0),))
+    description = plan.describe(1000)
+    (one,) = description["releases"]
     assert one["sensitivity"] == pytest.approx(2.0, rel=1e-3)
     assert one["signal_to_noise"] == pytest.approx(
         1000 * 2.0 / (one["noise_std"] * math.sqrt(10 * 2))
     )
-    assert found.describe(None)["releases"][0]["signal_to_noise"] is None
-    assert told["megabytes_at_the_gate"] == pytest.approx(300 + 20 * 64 / 1e6, abs=1e-6)
+    assert plan.describe(None)["releases"][0]["signal_to_noise"] is None
+    assert description["megabytes_at_the_gate"] == pytest.approx(
+        300 + 20 * 64 / 1e6, abs=1e-6
+    )
 
 
 def test_a_plan_of_steps_says_how_many_records_a_step_uses_and_how_large_its_noise_is():

@@ -168,8 +168,8 @@ LARGE, VGG = EXACT_COORDINATES + 1, 3_031_040
     ],
 )
 def test_samplers_are_chosen_by_a_public_rule(coordinates, epsilon, expected):
-    found = choose_samplers(coordinates, epsilon=epsilon)
-    assert found == tuple({"d": EXACT, "c": FAST}[letter] for letter in expected)
+    samplers = choose_samplers(coordinates, epsilon=epsilon)
+    assert samplers == tuple({"d": EXACT, "c": FAST}[letter] for letter in expected)
 
 
 def test_the_module_takes_no_seed(monkeypatch):

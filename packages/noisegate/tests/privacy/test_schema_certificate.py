@@ -39,36 +39,36 @@ def people(rows=800):
 
 
 @pytest.fixture(scope="module")
-def found():
+def discovery_result():
     return discover_schema(people(), epsilon=1.0, delta=1e-6, kinds=KINDS, label="ill")
 
 
 @pytest.fixture
-def path(found, tmp_path):
+def path(discovery_result, tmp_path):
     path = tmp_path / "schema.toml"
-    path.write_bytes(found.toml.encode())
-    certificate_path(path).write_text(certificate_text(found.certificate))
+    path.write_bytes(discovery_result.toml.encode())
+    certificate_path(path).write_text(certificate_text(discovery_result.certificate))
     return path
 
 
-def released(found, **options):
+def released(discovery_result, **options):
     gate = Gate(
         people(),
-        schema=found.schema,
+        schema=discovery_result.schema,
         epsilon=2.0,
-        **{"discovery": found.certificate, **options},
+        **{"discovery": discovery_result.certificate, **options},
     )
     return method_named("dp-merf")(frequencies=5).query(gate)
 
 
-def test_the_certificate_names_the_discovery_and_the_sum(found):
-    release = released(found)
+def test_the_certificate_names_the_discovery_and_the_sum(discovery_result):
+    release = released(discovery_result)
     claim = release.certificate.public[DISCOVERY_KEY]
-    assert claim["digest"] == found.certificate.digest()
+    assert claim["digest"] == discovery_result.certificate.digest()
     assert claim["epsilon"] == 1.0
     assert claim["delta"] == 1e-6
-    assert Certificate.from_json(claim["certificate"]) == found.certificate
-    events = (*found.certificate.events, *release.certificate.events)
+    assert Certificate.from_json(claim["certificate"]) == discovery_result.certificate
+    events = (*discovery_result.certificate.events, *release.certificate.events)
     exact = accounting.epsilon(events, 1.1e-5, Adjacency.ADD_REMOVE)
     assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
     assert claim["together"]["delta"] == 1.1e-5
@@ -78,42 +78,44 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
     page = render(release.certificate)
     assert "estimated with (1, 1e-06)-differential privacy" in page
     assert claim["digest"] in page
-    told = re.search(
+    sentence = re.search(
         r"ε of both together: schema (\S+) \+ table 2 = (\S+) at δ = 1e-05\.", page
     )
     costs = [
         accounting.epsilon(some, 1e-5, Adjacency.ADD_REMOVE)
-        for some in (found.certificate.events, events)
+        for some in (discovery_result.certificate.events, events)
     ]
     assert all(
         cost <= float(one) < cost + 1e-3
-        for cost, one in zip(costs, told.groups(), strict=True)
+        for cost, one in zip(costs, sentence.groups(), strict=True)
     )
     shown, alone = (
-        promised(one) for one in (release, released(found, discovery=None))
+        promised(one) for one in (release, released(discovery_result, discovery=None))
     )  # by the public page
-    assert shown["together"].epsilon == float(told[2])
+    assert shown["together"].epsilon == float(sentence[2])
     assert shown["right"] > alone["right"]
 
 
-def test_without_a_discovery_nothing_is_said(found):
-    certificate = released(found, discovery=None).certificate
+def test_without_a_discovery_nothing_is_said(discovery_result):
+    certificate = released(discovery_result, discovery=None).certificate
     assert DISCOVERY_KEY not in certificate.public
     assert "bought" not in render(certificate)
     check_discovery_claim(certificate)
 
 
-def test_costs_for_others_are_not_added_up(found):
-    certificate = released(found, adjacency="replace-one", records=800).certificate
+def test_costs_for_others_are_not_added_up(discovery_result):
+    certificate = released(
+        discovery_result, adjacency="replace-one", records=800
+    ).certificate
     assert certificate.public[DISCOVERY_KEY]["together"] is None
     assert "is additional and cannot be combined" in render(certificate)
     check_discovery_claim(certificate)
 
 
-def test_beside_steps_both_are_added(found):
-    fit = released(found).certificate
+def test_beside_steps_both_are_added(discovery_result):
+    fit = released(discovery_result).certificate
     step = sampled(rate=0.1, steps=9, sensitivity=10.0, noise_std=100.0)
-    assert discovery_claim(found.certificate, fit, (step,))["together"] == {
+    assert discovery_claim(discovery_result.certificate, fit, (step,))["together"] == {
         "epsilon": 3.0,
         "delta": 1.1e-5,
     }
@@ -138,15 +140,15 @@ def test_beside_steps_both_are_added(found):
         lambda claim: claim["certificate"]["hashes"].clear(),
     ],
 )
-def test_a_false_statement_is_refused(found, edit):
-    told = json.loads(json.dumps(released(found).certificate.to_json()))
-    edit(told["public"][DISCOVERY_KEY])
+def test_a_false_statement_is_refused(discovery_result, edit):
+    stated = json.loads(json.dumps(released(discovery_result).certificate.to_json()))
+    edit(stated["public"][DISCOVERY_KEY])
     with pytest.raises(ModelError):
-        check_discovery_claim(Certificate.from_json(told))
+        check_discovery_claim(Certificate.from_json(stated))
 
 
-def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
-    release = released(found)
+def test_verify_refuses_a_model_that_states_too_little(discovery_result, tmp_path):
+    release = released(discovery_result)
     tensors = {"x": np.zeros(1)}
     verify_model(
         write_model(tmp_path / "right", release=release, tensors=tensors, model={})
@@ -169,11 +171,11 @@ def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
 
 
 def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corrected(
-    found, path
+    discovery_result, path
 ):
-    assert discovery_beside(path) == found.certificate
+    assert discovery_beside(path) == discovery_result.certificate
     path.write_text(path.read_text() + "\n# corrected\n")
-    assert discovery_beside(path) == found.certificate
+    assert discovery_beside(path) == discovery_result.certificate
 
 
 def test_a_schema_that_nobody_discovered_has_none(tmp_path):
@@ -185,9 +187,9 @@ def test_a_schema_that_nobody_discovered_has_none(tmp_path):
 
 def test_a_missing_and_a_broken_certificate_are_named(path):
     proof = certificate_path(path)
-    told = json.loads(proof.read_text())
-    told["events"].pop()
-    proof.write_text(json.dumps(told))
+    stated = json.loads(proof.read_text())
+    stated["events"].pop()
+    proof.write_text(json.dumps(stated))
     with pytest.raises(ModelError, match="a discovery of its columns has"):
         discovery_beside(path)
     proof.unlink()
@@ -199,34 +201,42 @@ def test_a_missing_and_a_broken_certificate_are_named(path):
 
 
 def test_a_certificate_of_other_columns_or_of_a_fit_is_refused_before_anything_is_read(
-    found,
+    discovery_result,
 ):
     other = Schema((Boolean(name="ill"), Boolean(name="wealthy")))
     with pytest.raises(ModelError, match="column 'wealthy' is not among those"):
-        Gate(people(), schema=other, epsilon=1.0, discovery=found.certificate)
+        Gate(
+            people(), schema=other, epsilon=1.0, discovery=discovery_result.certificate
+        )
     with pytest.raises(ModelError, match="not that of a discovered schema"):
         Gate(
             people(),
-            schema=found.schema,
+            schema=discovery_result.schema,
             epsilon=1.0,
-            discovery=released(found).certificate,
+            discovery=released(discovery_result).certificate,
         )
 
 
-def test_synthesize_finds_it_or_is_given_it(found, path):
+def test_synthesize_finds_it_or_is_given_it(discovery_result, path):
     few = {
         "method": "dp-merf",
         "frequencies": 5,
         "hidden": (4,),
         "fit_options": {"steps": 2},
     }
-    made = ng.synthesize(people(), schema=path, epsilon=2.0, **few)
+    model = ng.synthesize(people(), schema=path, epsilon=2.0, **few)
     assert (
-        made.certificate.public[DISCOVERY_KEY]["digest"] == found.certificate.digest()
+        model.certificate.public[DISCOVERY_KEY]["digest"]
+        == discovery_result.certificate.digest()
     )
-    made = ng.synthesize(
-        people(), schema=found.schema, epsilon=2.0, discovery=found.certificate, **few
+    model = ng.synthesize(
+        people(),
+        schema=discovery_result.schema,
+        epsilon=2.0,
+        discovery=discovery_result.certificate,
+        **few,
     )
     assert (
-        made.certificate.public[DISCOVERY_KEY]["digest"] == found.certificate.digest()
+        model.certificate.public[DISCOVERY_KEY]["digest"]
+        == discovery_result.certificate.digest()
     )

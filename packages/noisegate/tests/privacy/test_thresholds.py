@@ -62,25 +62,27 @@ def exact_delta(event, epsilon, common):
 @pytest.mark.parametrize("keys", [1, 3, 40])
 @pytest.mark.parametrize("std", [2_000.0, 20_000.0])
 def test_the_accounted_cost_covers_the_exact_curve_and_not_much_more(keys, std, z):
-    asked = event(keys, std, z)
-    odds = accounting.threshold_probability([asked])
+    counts_event = event(keys, std, z)
+    odds = accounting.threshold_probability([counts_event])
     for delta in (1.2 * odds, 3 * odds, 0.3):
         if not odds < delta < 1:
             continue
-        epsilon = accounting.epsilon([asked], delta)
+        epsilon = accounting.epsilon([counts_event], delta)
         assert (
-            max(exact_delta(asked, epsilon, common) for common in range(keys + 1))
+            max(
+                exact_delta(counts_event, epsilon, common) for common in range(keys + 1)
+            )
             <= delta
         )
-        plain = accounting.epsilon([gaussian_part(asked)], delta - odds)
+        plain = accounting.epsilon([gaussian_part(counts_event)], delta - odds)
         assert plain <= epsilon <= plain - math.log1p(-odds) + 1e-9
 
 
-def gaussian_part(asked):
+def gaussian_part(counts_event):
     return Gaussian(
         name="plain",
-        sensitivity=asked.event.sensitivity,
-        noise_std=asked.event.noise_std,
+        sensitivity=counts_event.event.sensitivity,
+        noise_std=counts_event.event.noise_std,
         coordinates=10,
         sampler=Sampler.DISCRETE_GAUSSIAN,
     )
@@ -88,22 +90,24 @@ def gaussian_part(asked):
 
 def test_the_odds_bound_how_often_noise_reaches_the_threshold():
     std, gap = 16.0, 20
-    asked = event(1, std, threshold=WEIGHT + gap)
-    places, noisy = noisy_counts_above(
+    counts_event = event(1, std, threshold=WEIGHT + gap)
+    kept_indices, noisy = noisy_counts_above(
         np.full(40_000, WEIGHT), noise_std=std, threshold=WEIGHT + gap
     )
     assert noisy.min() >= WEIGHT + gap
-    assert (np.diff(places) > 0).all()
-    odds = accounting.threshold_probability([asked])
-    low, high = stats.binomtest(len(places), 40_000).proportion_ci(1 - 1e-9, "exact")
+    assert (np.diff(kept_indices) > 0).all()
+    odds = accounting.threshold_probability([counts_event])
+    low, high = stats.binomtest(len(kept_indices), 40_000).proportion_ci(
+        1 - 1e-9, "exact"
+    )
     assert low < odds < 1.2 * high
 
 
 @pytest.mark.parametrize("gap", [0, -1, 1 - WEIGHT])
 def test_a_threshold_within_one_record_keeps_nothing_secret(gap):
-    asked = event(1, threshold=WEIGHT + gap)
-    assert accounting.threshold_probability([asked]) >= 1
-    assert accounting.epsilon([asked], 0.5) == math.inf
+    counts_event = event(1, threshold=WEIGHT + gap)
+    assert accounting.threshold_probability([counts_event]) >= 1
+    assert accounting.epsilon([counts_event], 0.5) == math.inf
 
 
 def test_the_price_of_thresholds_adds_up():
@@ -126,14 +130,16 @@ def test_with_sampled_steps_the_price_is_charged_too():
         noise_std=100.0,
         sampler=Sampler.DISCRETE_GAUSSIAN,
     )
-    asked = event(z=3.5)
-    odds = accounting.threshold_probability([asked])
-    with_threshold = accounting.epsilon([steps, asked], 0.01)
+    counts_event = event(z=3.5)
+    odds = accounting.threshold_probability([counts_event])
+    with_threshold = accounting.epsilon([steps, counts_event], 0.01)
     assert (
         with_threshold
-        > accounting.epsilon([steps, gaussian_part(asked)], 0.01 - odds) - 1e-9
+        > accounting.epsilon([steps, gaussian_part(counts_event)], 0.01 - odds) - 1e-9
     )
-    assert with_threshold > accounting.epsilon([steps, gaussian_part(asked)], 0.01)
+    assert with_threshold > accounting.epsilon(
+        [steps, gaussian_part(counts_event)], 0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,15 +170,17 @@ def test_noise_outside_what_is_proved_is_never_drawn(std):
 def test_noise_on_counts_has_the_stated_scale():
     std, size = 1000.0, 20_000
     counts = 2**40 + np.arange(size)
-    places, noisy = noisy_counts_above(counts, noise_std=std, threshold=1)
-    assert places.tolist() == list(range(size))
+    kept_indices, noisy = noisy_counts_above(counts, noise_std=std, threshold=1)
+    assert kept_indices.tolist() == list(range(size))
     statistic = np.square((noisy - counts) / std).sum()
     assert stats.chi2.ppf(5e-10, size) < statistic < stats.chi2.isf(5e-10, size)
 
 
 def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
-    ledger, asked = ledger_of(tmp_path, epsilon=1.0), event(z=5.5, std=200_000.0)
-    ledger.reserve("clinic", [asked], adjacency="add-remove", purpose="discovery")
+    ledger, counts_event = ledger_of(tmp_path, epsilon=1.0), event(z=5.5, std=200_000.0)
+    ledger.reserve(
+        "clinic", [counts_event], adjacency="add-remove", purpose="discovery"
+    )
     left = ledger.show("clinic")[0].remaining
     assert 0.9 < left < 1.0
     sensitivity = 1000
@@ -212,19 +220,19 @@ def plan(
 def test_a_plan_costs_what_was_asked_and_hardly_less(
     epsilon, delta, adjacency, magnitudes, texts
 ):
-    made = plan(epsilon, delta, adjacency, magnitudes, texts)
+    discovery_plan = plan(epsilon, delta, adjacency, magnitudes, texts)
     assert (
         epsilon * (1 - 3e-4)
-        <= accounting.epsilon(made.events, delta, adjacency)
+        <= accounting.epsilon(discovery_plan.events, delta, adjacency)
         <= epsilon
     )
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_sensitivities_are_those_of_one_cell_in_each_column(adjacency):
-    made = plan(1.0, 1e-5, adjacency)
+    discovery_plan = plan(1.0, 1e-5, adjacency)
     doubled = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    magnitudes, cells, levels = made.events
+    magnitudes, cells, levels = discovery_plan.events
     for event, columns in ((magnitudes, 5), (cells, 5), (levels, 7)):
         least = RECORD * math.sqrt(columns * doubled)
         assert least <= gaussian_of(event).sensitivity < least * (1 + 1e-3)
@@ -242,23 +250,23 @@ def test_sensitivities_are_those_of_one_cell_in_each_column(adjacency):
 def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(
     delta, odds
 ):
-    made = plan(1.0, delta)
-    assert 0.99 * odds < accounting.threshold_probability(made.events) <= odds
+    discovery_plan = plan(1.0, delta)
+    assert 0.99 * odds < accounting.threshold_probability(discovery_plan.events) <= odds
 
 
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
-    made = plan(1.0, 1e-5)
+    discovery_plan = plan(1.0, 1e-5)
     with pytest.raises(CalibrationError, match=r"costs epsilon=.* more than the 0\.9 "):
-        replace(made, budget=Budget(epsilon=0.9, delta=1e-5))
-    exactly = Budget(epsilon=made.epsilon, delta=1e-5)
-    assert replace(made, budget=exactly).events == made.events
+        replace(discovery_plan, budget=Budget(epsilon=0.9, delta=1e-5))
+    exactly = Budget(epsilon=discovery_plan.epsilon, delta=1e-5)
+    assert replace(discovery_plan, budget=exactly).events == discovery_plan.events
 
 
 @pytest.mark.parametrize(("magnitudes", "texts"), SHAPES)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_the_events_of_a_plan_are_those_of_its_columns(magnitudes, texts, adjacency):
-    made = plan(1.0, 1e-5, adjacency, magnitudes, texts)
-    check_events(made.events, adjacency, numeric=len(magnitudes), texts=texts)
+    discovery_plan = plan(1.0, 1e-5, adjacency, magnitudes, texts)
+    check_events(discovery_plan.events, adjacency, numeric=len(magnitudes), texts=texts)
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
@@ -272,17 +280,19 @@ def test_a_missing_event_is_found(lost):
         check_events(events, Adjacency.ADD_REMOVE, numeric=5, texts=7)
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found(place):
-    made = plan(1.0, 1e-5)
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found(position):
+    discovery_plan = plan(1.0, 1e-5)
     with pytest.raises(
         ModelError, match=r"is not what [57] columns need under replace-one"
     ):
-        check_events(made.events, Adjacency.REPLACE_ONE, numeric=5, texts=7)
-    events = list(made.events)
-    less = gaussian_of(events[place]).sensitivity - 1
-    events[place] = replace_gaussian(events[place], sensitivity=less)
-    with pytest.raises(ModelError, match=f"event {events[place].name!r} is not what"):
+        check_events(discovery_plan.events, Adjacency.REPLACE_ONE, numeric=5, texts=7)
+    events = list(discovery_plan.events)
+    less = gaussian_of(events[position]).sensitivity - 1
+    events[position] = replace_gaussian(events[position], sensitivity=less)
+    with pytest.raises(
+        ModelError, match=f"event {events[position].name!r} is not what"
+    ):
         check_events(events, Adjacency.ADD_REMOVE, numeric=5, texts=7)
 
 

@@ -80,7 +80,7 @@ def test_counts_are_shaped_by_the_columns_of_each_table(records):
 
 WIDE = Schema(
     (
-        *(Boolean(name=f"b{place}") for place in range(20_000)),
+        *(Boolean(name=f"b{index}") for index in range(20_000)),
         Continuous(name="x", lower=0, upper=1),
     )
 )
@@ -201,12 +201,12 @@ def coded(codes):
 
 def test_each_column_has_its_own_block_of_levels():
     levels = Levels(columns=(0, 2), sizes=(3, 2))
-    found = levels(coded([[0, 9, 1], [2, 9, 0], [1, 9, 1]]))
+    blocks = levels(coded([[0, 9, 1], [2, 9, 0], [1, 9, 1]]))
     hot = np.float32(2**-0.5)
     expected = np.array([[1, 0, 0, 0, 1], [0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]) * hot
     assert levels.dim == 5
-    assert found.dtype == np.float32
-    assert found.tolist() == expected.tolist()
+    assert blocks.dtype == np.float32
+    assert blocks.tolist() == expected.tolist()
 
 
 def test_one_level_in_each_column_counts_records_with_the_least_noise():

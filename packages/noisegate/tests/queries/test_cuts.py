@@ -14,7 +14,7 @@ from noisegate.queries.binning import (
 )
 
 CELLS = 256
-FINE = NumericBins(tuple(place / CELLS for place in range(1, CELLS)), nullable=True)
+FINE = NumericBins(tuple(index / CELLS for index in range(1, CELLS)), nullable=True)
 
 
 def histogram(masses, std=1.0, spikes=()):
@@ -69,10 +69,10 @@ def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
     bins = merged_bins(
         FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), target_count=16
     )
-    found = held(bins, masses)
-    assert found[0] == 3000
-    assert found[-1] == 500
-    assert 1000 in found
+    cell_masses = held(bins, masses)
+    assert cell_masses[0] == 3000
+    assert cell_masses[-1] == 500
+    assert 1000 in cell_masses
 
 
 def test_nothing_but_noise_makes_few_cells():
@@ -101,13 +101,13 @@ def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_o
             group_size=32,
             noise_std=20,
         )
-        found = denoise(
+        denoised = denoise(
             there + random.normal(scale=20.0, size=512), 20.0, few, record_count=8_000.0
         )
-        after = with_exponential_tails(found, edges)
-        assert after.sum() == pytest.approx(found.masses.sum())
+        after = with_exponential_tails(denoised, edges)
+        assert after.sum() == pytest.approx(denoised.masses.sum())
         assert (after >= 0).all()
-        for kind, masses in (("before", found.masses), ("after", after)):
+        for kind, masses in (("before", denoised.masses), ("after", after)):
             shares = (masses[::-1] if mirrored else masses).cumsum() / masses.sum()
             worst[kind].append(edges[np.searchsorted(shares, 0.999) + 1])
     right = np.log(1_000) / 40

@@ -58,7 +58,7 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
     alone = int(last - first < 2**50)
     low, count = first + alone, last - first + 1 - 2 * alone
     cells = min(MAX_FINE_BINS, count)
-    inner = [low + place * count // cells for place in range(cells)]
+    inner = [low + index * count // cells for index in range(cells)]
     widths = np.diff([*inner, low + count])
     assert widths.max() - widths.min() <= 1
     starts = np.asarray([first, *inner, last] if alone else inner)
@@ -146,11 +146,11 @@ def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_nois
     column = Integer(name="x", lower=0, upper=999, atoms=[500])
     bins, noisy = fine_bins(column), np.full(1000, 4.0)
     noisy[[300, 500]] += 35.0
-    for atoms, kept in ((None, False), (holds_atom(column, bins), True)):
+    for atoms, is_kept in ((None, False), (holds_atom(column, bins), True)):
         histogram = denoise(noisy, 10.0, is_atom=atoms)
         cells = merged_bins(bins, histogram, target_count=8)
         held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
-        assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
+        assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == is_kept
         assert held[cells.codes(np.array([300 / 999]))[0]] > 1
 
 

@@ -48,23 +48,23 @@ def test_it_is_nearer_to_the_truth_than_the_noisy_counts_and_than_a_flat_guess(
     flat = np.full(len(truth), truth.mean())
     for seed in range(3):
         raw = noisy(truth, std, seed)
-        found = distance(denoise(raw, std).masses, truth)
-        assert found < 0.7 * distance(np.maximum(raw, 0), truth)
-        assert found < 0.9 * distance(flat, truth)
+        distance_left = distance(denoise(raw, std).masses, truth)
+        assert distance_left < 0.7 * distance(np.maximum(raw, 0), truth)
+        assert distance_left < 0.9 * distance(flat, truth)
 
 
 def test_spikes_are_kept_and_nothing_else_is_taken_for_one():
     truth = np.full(512, 40.0)
     truth[[0, 200, 511]] += (2000, 300, 5000)
     for seed in range(5):
-        found = denoise(noisy(truth, STD, seed), STD)
-        assert np.flatnonzero(found.is_spike).tolist() == [0, 200, 511]
-        assert found.masses[[0, 200, 511]] == pytest.approx(
+        denoised = denoise(noisy(truth, STD, seed), STD)
+        assert np.flatnonzero(denoised.is_spike).tolist() == [0, 200, 511]
+        assert denoised.masses[[0, 200, 511]] == pytest.approx(
             truth[[0, 200, 511]], abs=5 * STD
         )
         # The neighbours of a spike get nothing of it.
-        assert found.masses[[1, 199, 201, 510]].max() < 40 + 5 * STD
-        assert found.noise_std == STD
+        assert denoised.masses[[1, 199, 201, 510]].max() < 40 + 5 * STD
+        assert denoised.noise_std == STD
 
 
 @pytest.mark.parametrize("cells", [1, 2, 5, 64, 65, 1024, 1026])
@@ -77,10 +77,10 @@ def test_masses_are_finite_and_never_negative(cells, std):
         np.full(cells, -7.0),
         random.normal(scale=std, size=cells),
     ):
-        found = denoise(raw, std)
-        assert found.masses.shape == found.is_spike.shape == (cells,)
-        assert np.isfinite(found.masses).all()
-        assert (found.masses >= 0).all()
+        denoised = denoise(raw, std)
+        assert denoised.masses.shape == denoised.is_spike.shape == (cells,)
+        assert np.isfinite(denoised.masses).all()
+        assert (denoised.masses >= 0).all()
 
 
 def test_a_coarse_histogram_lowers_the_error_where_noise_is_high():

@@ -98,15 +98,19 @@ def test_the_plan_asks_once_and_reads_back_what_it_asked():
     method = Pairwise(moments_share=0.4, moments=("ill", "age"))
     release = method.query(Gate(frame, schema=SCHEMA, epsilon=100.0))
     moments = method.measurements(release).moments
-    found, sums, std = moments.feature_map, moments.values, moments.variance[0] ** 0.5
-    (one,) = found.numeric
+    feature_map, sums, std = (
+        moments.feature_map,
+        moments.values,
+        moments.variance[0] ** 0.5,
+    )
+    (one,) = feature_map.numeric
     low, high = one.low * 121, one.high * 121  # of steps, of which the atom is the last
     assert 0 <= low <= 20
     assert 39 <= high <= 121
     terms = np.clip((age - (low + high) / 2) * 2 / (high - low), -1, 1)
     assert sums[0] == pytest.approx(5000, abs=6 * std)
-    assert sums[found.entries[0].tolist().index(1)] == pytest.approx(
+    assert sums[feature_map.entries[0].tolist().index(1)] == pytest.approx(
         float((terms**2).sum()), abs=6 * std + 30
     )
     assert release.certificate.check() <= 100.0
-    assert math.isclose(std, release.noise_std["moments"] / found.weight)
+    assert math.isclose(std, release.noise_std["moments"] / feature_map.weight)

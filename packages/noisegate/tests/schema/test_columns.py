@@ -15,7 +15,7 @@ from noisegate.schema import (
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (
             lambda: Continuous(name="x", lower=2, upper=1),
@@ -147,8 +147,8 @@ from noisegate.schema import (
         (lambda: Boolean(name=3), "name of a column: expected text, found 3"),
     ],
 )
-def test_a_wrong_column_is_refused_with_name_value_and_cure(make, says):
-    with pytest.raises(SchemaError, match=says):
+def test_a_wrong_column_is_refused_with_name_value_and_cure(make, message):
+    with pytest.raises(SchemaError, match=message):
         make()
 
 

@@ -72,10 +72,10 @@ def test_constraints_read_as_written_and_come_back():
         ),
     )
     assert Schema.loads(read.dumps()) == read
-    again = Schema.from_json(json.loads(json.dumps(read.to_json())))
-    assert again == read
-    assert again.digest() == read.digest()
-    assert hash(again) == hash(read)
+    reread = Schema.from_json(json.loads(json.dumps(read.to_json())))
+    assert reread == read
+    assert reread.digest() == read.digest()
+    assert hash(reread) == hash(read)
 
 
 def test_odd_names_and_levels_come_back_too():
@@ -106,7 +106,7 @@ def test_a_schema_without_constraints_keeps_the_digest_that_it_had_before_there_
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('rule = "age <= height"', "'age <= height': expected two columns"),
         ('rule = "age = rate"', "'age = rate': expected two columns"),
@@ -134,8 +134,8 @@ def test_a_schema_without_constraints_keeps_the_digest_that_it_had_before_there_
         ('impossible = { sex = "" }', "column 'sex': a value is never missing"),
     ],
 )
-def test_a_wrong_constraint_is_refused(text, says):
-    with pytest.raises(SchemaError, match=f"^the schema text.*{says}"):
+def test_a_wrong_constraint_is_refused(text, message):
+    with pytest.raises(SchemaError, match=f"^the schema text.*{message}"):
         schema(f"[[constraints]]\n{text}\n")
 
 

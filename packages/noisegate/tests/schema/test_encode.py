@@ -158,8 +158,10 @@ def test_digits_finer_than_a_microsecond_are_dropped_alike():
     )
     text = pa.array(["1969-12-31T23:59:59.123456789", "2020-01-01 00:00:00.000000999"])
     stamps = text.cast(pa.timestamp("ns"))
-    found = [encode({"t": array}, schema).numeric.tobytes() for array in (text, stamps)]
-    assert found[0] == found[1]
+    encodings = [
+        encode({"t": array}, schema).numeric.tobytes() for array in (text, stamps)
+    ]
+    assert encodings[0] == encodings[1]
     assert decode(encode({"t": text}, schema), schema)["t"][0].as_py() == datetime(
         1969, 12, 31, 23, 59, 59, 123456
     )
@@ -254,8 +256,8 @@ ZIP = categorical("z", ("01", "10"))
 def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(
     column, cells, values, outside
 ):
-    found, astray = encode_tolerantly(column, pa.array(cells), TOKENS)
-    np.testing.assert_array_equal(found, values)
+    encoded_cells, astray = encode_tolerantly(column, pa.array(cells), TOKENS)
+    np.testing.assert_array_equal(encoded_cells, values)
     assert np.flatnonzero(astray).tolist() == outside
 
 
@@ -284,9 +286,9 @@ def test_positions_and_codes_become_typed_values():
     schema = Schema([*columns, boolean("b"), categorical("k", [7, 9]), time])
     numeric = np.array([[0.26, 0.5, 0.5], [np.nan, -3.0, 0.0], [9.0, 1.0, 1.0]])
     codes = np.array([[0, 1, 0], [1, 0, 1], [2, 0, 1]], dtype=np.int32)
-    found = decode(EncodedTable(numeric, codes), schema)
-    assert found.column_names == list(schema.names)
-    assert found.to_pydict() == {
+    decoded = decode(EncodedTable(numeric, codes), schema)
+    assert decoded.column_names == list(schema.names)
+    assert decoded.to_pydict() == {
         "c": ["x", "y", None],
         "n": [13, None, 20],
         "r": [0.0, -1.0, 1.0],
@@ -294,7 +296,7 @@ def test_positions_and_codes_become_typed_values():
         "k": [7, 9, 9],
         "t": [datetime(2020, 1, 2), datetime(2020, 1, 1), datetime(2020, 1, 3)],
     }
-    assert found.schema.types == [
+    assert decoded.schema.types == [
         pa.string(),
         pa.int64(),
         pa.float64(),

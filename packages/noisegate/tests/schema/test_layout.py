@@ -34,9 +34,9 @@ CENTS = Decimal(name="x", lower=-1.5, upper=20.0, step=0.01)
 COLUMNS = {
     "tenths": (
         Decimal(name="x", lower=0, upper=1, step=0.1),
-        [place / 10 for place in range(11)],
+        [index / 10 for index in range(11)],
     ),
-    "cents": (CENTS, [place / 100 for place in range(-150, 2001)]),
+    "cents": (CENTS, [index / 100 for index in range(-150, 2001)]),
     "quarters off zero": (
         Decimal(name="x", lower=0.1, upper=2.1, step=0.25),
         [0.1 + 0.25 * i for i in range(9)],
@@ -106,7 +106,7 @@ def test_every_value_of_a_column_of_steps_comes_back_and_no_other_is_ever_writte
 
 
 @pytest.mark.parametrize(
-    ("cells", "says"),
+    ("cells", "expected"),
     [
         ([0.014, 0.0161, 5e9, -math.inf], [0.01, 0.02, 20.0, -1.5]),
         (["0.1", "1e-3", "7"], [0.1, 0.0, 7.0]),
@@ -114,10 +114,11 @@ def test_every_value_of_a_column_of_steps_comes_back_and_no_other_is_ever_writte
         (np.array([3, 21]), [3.0, 20.0]),
     ],
 )
-def test_other_numbers_go_to_the_nearest_step_within_the_bounds(cells, says):
+def test_other_numbers_go_to_the_nearest_step_within_the_bounds(cells, expected):
     schema = Schema([CENTS])
     assert (
-        decode(encode({"x": pa.array(cells)}, schema), schema)["x"].to_pylist() == says
+        decode(encode({"x": pa.array(cells)}, schema), schema)["x"].to_pylist()
+        == expected
     )
 
 
@@ -128,9 +129,9 @@ def test_an_atom_outside_the_bounds_is_itself_and_its_neighbours_are_not(kind):
         Schema([column]),
         pa.array([-1, -2, 0, 9, 10, 998, 999, 1000, None]).cast(kind),
     )
-    says = [-1, 0, 0, 9, 9, 9, 999, 9, None]
+    expected = [-1, 0, 0, 9, 9, 9, 999, 9, None]
     encoded = encode({"x": cells}, schema)
-    assert decode(encoded, schema)["x"].to_pylist() == says
+    assert decode(encoded, schema)["x"].to_pylist() == expected
     positions, out = encode_tolerantly(column, cells, pa.array([""]))
     assert np.array_equal(positions, encoded.numeric[:, 0], equal_nan=True)
     assert not out.any()
@@ -177,7 +178,7 @@ def test_what_encodes_a_number_is_a_function_of_that_number_alone_bit_for_bit():
         )
         together = positions_of(column, numbers)
         alone = np.concatenate(
-            [positions_of(column, numbers[[place]]) for place in range(len(numbers))]
+            [positions_of(column, numbers[[index]]) for index in range(len(numbers))]
         )
         assert together.tobytes() == alone.tobytes()
 
@@ -189,11 +190,11 @@ def test_neighbours_are_those_of_the_list_of_all_values(column, values):
     ).tolist()
     between = [(low + high) / 2 for low, high in pairwise(numbers)]
     # Of thousands of cents and what lies between them, every fifteenth: numbers and middles in turn.
-    asked = sorted(numbers + between)[:: 1 + len(numbers) // 300]
+    numbers_asked = sorted(numbers + between)[:: 1 + len(numbers) // 300]
     for value in [
         -math.inf,
         numbers[0] - 1,
-        *asked,
+        *numbers_asked,
         numbers[-1],
         numbers[-1] + 1,
         math.inf,
@@ -273,7 +274,7 @@ DECIMAL = {"name": "x", "lower": 0, "upper": 1}
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (
             lambda: Decimal(**DECIMAL, step=0),
@@ -335,8 +336,8 @@ DECIMAL = {"name": "x", "lower": 0, "upper": 1}
         ),
     ],
 )
-def test_a_wrong_grid_or_atom_is_refused_with_name_value_and_cure(make, says):
-    with pytest.raises(SchemaError, match=says):
+def test_a_wrong_grid_or_atom_is_refused_with_name_value_and_cure(make, message):
+    with pytest.raises(SchemaError, match=message):
         make()
 
 

@@ -129,9 +129,9 @@ CASES = {
 }
 
 
-def said(parse, cells):
-    found = parse(pa.array(cells, pa.string()))
-    rows = zip(found.numbers.tolist(), found.is_bad, found.is_missing, strict=True)
+def parsed_or_refusal(parse, cells):
+    parsed = parse(pa.array(cells, pa.string()))
+    rows = zip(parsed.numbers.tolist(), parsed.is_bad, parsed.is_missing, strict=True)
     return [
         "bad" if bad else "missing" if missing else repr(number)
         for number, bad, missing in rows
@@ -141,15 +141,15 @@ def said(parse, cells):
 @pytest.mark.parametrize("case", CASES)
 def test_a_cell_is_read_as_when_it_stands_alone(case):
     parse, cells = CASES[case]
-    alone = [said(parse, [cell])[0] for cell in cells]
+    alone = [parsed_or_refusal(parse, [cell])[0] for cell in cells]
     assert len(set(alone)) > 2
     for i, cell in enumerate(cells):
         for j in range(i):
-            assert said(parse, [cell, cells[j]]) == [alone[i], alone[j]], (
+            assert parsed_or_refusal(parse, [cell, cells[j]]) == [alone[i], alone[j]], (
                 cell,
                 cells[j],
             )
-    assert said(parse, cells) == alone
+    assert parsed_or_refusal(parse, cells) == alone
 
 
 COLUMNS = [

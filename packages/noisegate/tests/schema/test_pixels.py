@@ -76,7 +76,7 @@ def test_columns_of_another_form_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[images]\nheight = 2", "width missing; give the size"),
         ("[images]\nheight = 2\nwidth = 2\nsize = 3", "unknown key 'size'"),
@@ -106,8 +106,8 @@ def test_columns_of_another_form_are_refused():
         ("images = 3", "write height, width, channels and labels under"),
     ],
 )
-def test_a_wrong_form_is_refused_by_name(text, says):
-    with pytest.raises(SchemaError, match=says):
+def test_a_wrong_form_is_refused_by_name(text, message):
+    with pytest.raises(SchemaError, match=message):
         Schema.loads(text)
 
 

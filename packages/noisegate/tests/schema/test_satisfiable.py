@@ -65,15 +65,15 @@ def keeps(record, constraint):
     )
 
 
-def shows(found, value):
+def shows(counts, value):
     if isinstance(value, str) and ".." in value:
         low, high = (float(end) if end else None for end in value.split(".."))
         return (
-            found not in (None, *SENTINELS)
-            and (low is None or low <= found)
-            and (high is None or found <= high)
+            counts not in (None, *SENTINELS)
+            and (low is None or low <= counts)
+            and (high is None or counts <= high)
         )
-    return found == (None if value == "" else value)
+    return counts == (None if value == "" else value)
 
 
 def any_record(constraints, values):
@@ -91,8 +91,11 @@ def any_record(constraints, values):
         if not {None, *SENTINELS} & {record["a"], record["b"], record["c"]}
     ]
     return any(
-        all(keeps(record, one) for one in constraints) for record in records
-    ) and any(all(keeps(record, one) for one in compared) for record in whole)
+        all(keeps(record, constraint) for constraint in constraints)
+        for record in records
+    ) and any(
+        all(keeps(record, constraint) for constraint in compared) for record in whole
+    )
 
 
 def drawn(draw, known):
@@ -122,20 +125,24 @@ def possible(constraint, columns):
     [(COLUMNS, VALUES, 600), (STEPPED, STEPPED_VALUES, 300)],
 )
 def test_it_agrees_with_counting_out_every_record(columns, values, times):
-    draw, found = random.Random(0), {True: 0, False: 0}
+    draw, counts = random.Random(0), {True: 0, False: 0}
     layout = Schema(columns).layout
     for _ in range(times):
         drafts = (drawn(draw, values) for _ in range(draw.randint(1, 9)))
-        constraints = [one for one in drafts if possible(one, columns)]
+        constraints = [
+            constraint for constraint in drafts if possible(constraint, columns)
+        ]
         clash = find_contradiction(constraints, layout, ("",))
         assert bool(clash) != any_record(constraints, values), constraints
-        found[bool(clash)] += 1
+        counts[bool(clash)] += 1
         for spared in clash:
-            assert any_record([one for one in clash if one is not spared], values), (
+            assert any_record(
+                [constraint for constraint in clash if constraint is not spared], values
+            ), (
                 clash,
                 spared,
             )
-    assert min(found.values()) > times // 6
+    assert min(counts.values()) > times // 6
 
 
 REALS = (
@@ -207,7 +214,7 @@ def test_only_the_constraints_that_clash_are_named():
 def test_a_hard_search_ends_and_refuses_nothing():
     # Ten pigeons in nine holes: no record keeps to it, and no search of this kind sees that in good time.
     holes = [str(hole) for hole in range(9)]
-    columns = tuple(Categorical(name=f"p{place}", levels=holes) for place in range(10))
+    columns = tuple(Categorical(name=f"p{index}", levels=holes) for index in range(10))
     pairs = itertools.combinations(range(10), 2)
     apart = tuple(
         Impossible(values={f"p{i}": hole, f"p{j}": hole})

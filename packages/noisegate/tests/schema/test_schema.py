@@ -103,9 +103,9 @@ schemas = st.builds(
 @given(schemas)
 def test_toml_and_json_give_the_same_schema_back(schema):
     assert Schema.loads(schema.dumps()) == schema
-    again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
-    assert again == schema
-    assert again.digest() == schema.digest()
+    reread = Schema.from_json(json.loads(json.dumps(schema.to_json())))
+    assert reread == schema
+    assert reread.digest() == schema.digest()
 
 
 UNSEEN = {
@@ -123,12 +123,12 @@ def test_names_and_levels_show_as_they_read(case):
     odd = UNSEEN[case]
     named = Schema((Integer(name=odd, lower=0, upper=1),))
     levelled = Schema((Categorical(name="job", levels=("plain", odd)),))
-    for schema, says in (
+    for schema, message in (
         (named, "the name of a column"),
         (levelled, "column 'job': the level"),
     ):
         with pytest.raises(
-            SchemaError, match=f"^the schema text: {says}.*the invisible character"
+            SchemaError, match=f"^the schema text: {message}.*the invisible character"
         ) as refused:
             Schema.loads(schema.dumps())
         assert odd not in str(refused.value)
@@ -176,7 +176,7 @@ def test_digest_changes_with_everything_that_is_said():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("label = \n", "not valid TOML.*line 1"),
         ("[columns.a]\nkind = 'boolean'\n[columns.a]\n", "not valid TOML.*line 3"),
@@ -219,6 +219,6 @@ def test_digest_changes_with_everything_that_is_said():
         ),
     ],
 )
-def test_a_wrong_text_is_refused(text, says):
-    with pytest.raises(SchemaError, match=f"^the schema text.*{says}"):
+def test_a_wrong_text_is_refused(text, message):
+    with pytest.raises(SchemaError, match=f"^the schema text.*{message}"):
         Schema.loads(text)

@@ -20,8 +20,8 @@ KNOWN = {"ward": ["a", None], "pain": [0, 2], "age": [30, 40], "ill": [True, Fal
 
 def test_records_with_known_levels_are_those_that_are_read_otherwise():
     table = pa.table(KNOWN)
-    known, left_out = read_known_records(table, SCHEMA)
-    assert known == read_table(table, SCHEMA)
+    known_records, left_out = read_known_records(table, SCHEMA)
+    assert known_records == read_table(table, SCHEMA)
     assert left_out == 0
 
 
@@ -30,8 +30,8 @@ def test_records_with_an_unknown_level_are_left_out_and_counted(tmp_path):
     path.write_text(
         "ward,pain,age,ill\na,0,30,true\nz,1,31,true\nb,7,32,true\n,2,40,false\n"
     )
-    known, left_out = read_known_records(path, SCHEMA)
-    assert known == pa.table(KNOWN, schema=known.schema)
+    known_records, left_out = read_known_records(path, SCHEMA)
+    assert known_records == pa.table(KNOWN, schema=known_records.schema)
     assert left_out == 2
 
 

@@ -34,7 +34,7 @@ MOST = 4
 
 
 def clinic(orphans="refuse", **visits):
-    known = {
+    link_fields = {
         "order": "day",
         "since": "start",
         "most": MOST,
@@ -44,7 +44,11 @@ def clinic(orphans="refuse", **visits):
         [
             LinkedTable(name="people", key="id", schema=PEOPLE),
             LinkedTable(
-                name="visits", key="visit", parent="people", schema=VISITS, **known
+                name="visits",
+                key="visit",
+                parent="people",
+                schema=VISITS,
+                **link_fields,
             ),
             LinkedTable(
                 name="codes", parent="visits", most=3, schema=CODES, orphans=orphans
@@ -86,19 +90,19 @@ def read(data, schema=None, table="visits", **options):
     schema = schema or clinic()
     link = next(link for link in schema.links if link.name == table)
     with LinkedSource(data, schema, key=b"secret", **options) as source:
-        found = list(source.read_transitions(link))
-    rows = Rows.concatenate([Rows(each.numeric, each.codes) for each in found])
+        transitions = list(source.read_transitions(link))
+    rows = Rows.concatenate([Rows(each.numeric, each.codes) for each in transitions])
     return WeightedRows(
-        rows.numeric, rows.codes, np.concatenate([each.weights for each in found])
+        rows.numeric, rows.codes, np.concatenate([each.weights for each in transitions])
     ), link
 
 
-def told(data, schema=None, table="visits", **options):
+def described(data, schema=None, table="visits", **options):
     """The rows with their weights, sorted, as tuples of what they say."""
-    found, link = read(data, schema, table, **options)
+    transitions, link = read(data, schema, table, **options)
     columns = (
-        decode(found, link.schema)
-        .append_column("weight", pa.array(found.weights))
+        decode(transitions, link.schema)
+        .append_column("weight", pa.array(transitions.weights))
         .to_pydict()
     )
     return sorted(zip(*columns.values(), strict=True), key=str)
@@ -155,7 +159,7 @@ def apart(data):
 
 def test_rows_are_those_of_a_slow_reading():
     data = apart(records())
-    assert told(data) == expected(data)
+    assert described(data) == expected(data)
 
 
 @pytest.mark.parametrize("table", ["visits", "codes"])
@@ -167,10 +171,10 @@ def test_weights_of_a_unit_come_to_the_grid_and_never_to_more(table):
             with LinkedSource(data, clinic()) as source:
                 assert not list(source.read_transitions(source.linked.links[1]))
             continue
-        found, _ = read(data, table=table)
+        transitions, _ = read(data, table=table)
         rows = max(size, 1) * (1 if table == "visits" else 5)
-        assert GRID - rows <= found.weights.sum() <= GRID
-        assert found.weights.min() >= 0
+        assert GRID - rows <= transitions.weights.sum() <= GRID
+        assert transitions.weights.min() >= 0
 
 
 def test_a_coarse_grid_may_leave_large_families_out_and_never_counts_them_more():
@@ -189,9 +193,9 @@ def test_a_coarse_grid_may_leave_large_families_out_and_never_counts_them_more()
 def test_codes_of_a_visit_count_by_the_visits_of_its_person():
     data = records((2,))
     data["codes"] = pd.DataFrame({"visit": [100, 100, 100], "code": ["A", "B", "C"]})
-    assert sorted(row[-1] for row in told(data, table="codes")) == [GRID // 6] * 3 + [
-        GRID // 2
-    ]
+    assert sorted(row[-1] for row in described(data, table="codes")) == [
+        GRID // 6
+    ] * 3 + [GRID // 2]
 
 
 # 17·2⁶⁴ + 2: in 64 bits it would be a share of one half.
@@ -215,7 +219,7 @@ def chain(sizes):
                 most=9,
             )
         )
-        rows = [*(f"x{place}" for place in range(size)), "a"]
+        rows = [*(f"x{index}" for index in range(size)), "a"]
         table = {"p": [parents[0]] * size + ["a"], "k": rows, "v": True}
         data[f"t{depth}"] = pd.DataFrame(
             {name: table[name] for name in table if key or name != "k"}
@@ -226,11 +230,11 @@ def chain(sizes):
 
 def test_shares_beyond_64_bits_count_nothing():
     data, schema = chain(WRAPS)
-    found, _ = read(data, schema, "t5")
+    transitions, _ = read(data, schema, "t5")
     # Of the other unit alone is there anything: also the records beside the first have rows of no child elsewhere.
-    assert len(found) == WRAPS[-1] + WRAPS[-2]
-    assert sorted(set(found.weights.tolist())) == [0, GRID]
-    assert np.count_nonzero(found.weights) == 1
+    assert len(transitions) == WRAPS[-1] + WRAPS[-2]
+    assert sorted(set(transitions.weights.tolist())) == [0, GRID]
+    assert np.count_nonzero(transitions.weights) == 1
 
 
 def test_a_unit_that_counted_more_than_the_grid_would_stop_the_run_before_it_is_asked_anything(
@@ -250,7 +254,7 @@ def test_a_unit_that_counted_more_than_the_grid_would_stop_the_run_before_it_is_
 @pytest.mark.parametrize("memory_bytes", [0, room.MEMORY_BYTES])
 def test_where_records_stand_changes_nothing(tmp_path, table, memory_bytes):
     data = records((0, 1, 5, 40, 3, 17))
-    whole = told(data, table=table)
+    whole = described(data, table=table)
     paths = {}
     for seed, (name, frame) in enumerate(data.items()):
         paths[name] = tmp_path / name
@@ -261,7 +265,9 @@ def test_where_records_stand_changes_nothing(tmp_path, table, memory_bytes):
                 pa.Table.from_pandas(shuffled[part::3], preserve_index=False),
                 paths[name] / f"{part}.parquet",
             )
-    assert told(paths, table=table, memory_bytes=memory_bytes, batch_rows=7) == whole
+    assert (
+        described(paths, table=table, memory_bytes=memory_bytes, batch_rows=7) == whole
+    )
 
 
 @pytest.mark.parametrize("table", ["visits", "codes"])
@@ -275,8 +281,8 @@ def test_a_person_more_or_less_changes_no_row_of_the_others(table):
             "codes": data["codes"][data["codes"]["visit"].isin(visits["visit"])],
         }
         others = {name: frame.drop(only[name].index) for name, frame in data.items()}
-        own = told(only, table=table) if table == "visits" or len(visits) else []
-        assert sorted([*own, *told(others, table=table)], key=str) == told(
+        own = described(only, table=table) if table == "visits" or len(visits) else []
+        assert sorted([*own, *described(others, table=table)], key=str) == described(
             data, table=table
         )
 
@@ -285,22 +291,22 @@ def test_what_relates_children_to_their_parent_follows_from_their_family_alone()
     ordered = Ordered(upper_name="visits.day", lower_name="people.start")
     related = replace(clinic(order=None, since=None), relations=(ordered,))
     data = records((0, 3, 9, 5, 40))
-    found = []
+    descriptions = []
     for person in data["people"]["id"]:
         own = {
             name: data[name][data[name]["id"] == person]
             for name in ("people", "visits")
         }
         own["codes"] = data["codes"][:0]
-        found += told(own, related)
-    assert sorted(found, key=str) == told(data, related)
+        descriptions += described(own, related)
+    assert sorted(descriptions, key=str) == described(data, related)
 
 
 def test_children_without_an_order_stand_in_one_that_their_place_does_not_tell():
     data = records((30, 8))
     schema = clinic(order=None, since=None)
-    rows = told(data, schema)
-    assert told(data | {"visits": data["visits"][::-1]}, schema) == rows
+    rows = described(data, schema)
+    assert described(data | {"visits": data["visits"][::-1]}, schema) == rows
     names = [
         f"visits.{kind}{name}"
         for kind in ("previous.", "")
@@ -319,7 +325,7 @@ def test_keys_as_numbers_and_as_text_are_the_same():
     numbers["visits"] = data["visits"].assign(
         id=[f" {int(who[1:])}" for who in data["visits"]["id"]]
     )
-    assert told(data | numbers) == told(data)
+    assert described(data | numbers) == described(data)
 
 
 def test_two_parents_with_one_key_are_refused():
@@ -352,8 +358,10 @@ def test_orphans_are_dropped_with_all_that_hangs_on_them():
         "codes": data["codes"][data["codes"]["visit"].isin(visits["visit"])],
     }
     for table in ("visits", "codes"):
-        found = told(data | {"people": left["people"]}, clinic("drop"), table)
-        assert found == told(left, clinic("drop"), table)
+        description = described(
+            data | {"people": left["people"]}, clinic("drop"), table
+        )
+        assert description == described(left, clinic("drop"), table)
 
 
 def test_missing_keys():
@@ -396,7 +404,7 @@ def test_tables_without_records():
     data = records()
     assert [
         row[3]
-        for row in told(
+        for row in described(
             data | {"visits": data["visits"][:0], "codes": data["codes"][:0]}
         )
     ] == ["none"] * 6

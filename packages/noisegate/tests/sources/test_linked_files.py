@@ -11,13 +11,13 @@ from noisegate.sources.frames import read_linked
 
 @pytest.fixture
 def folder(tmp_path):
-    found = tables()
-    pa.csv.write_csv(found["people"], tmp_path / "people.csv")
-    pa.parquet.write_table(found["visits"], tmp_path / "visits.parquet")
+    written = tables()
+    pa.csv.write_csv(written["people"], tmp_path / "people.csv")
+    pa.parquet.write_table(written["visits"], tmp_path / "visits.parquet")
     (tmp_path / "finds").mkdir()
     for part in (0, 1):
         pa.csv.write_csv(
-            found["finds"].slice(3 * part, 3), tmp_path / "finds" / f"{part}.csv"
+            written["finds"].slice(3 * part, 3), tmp_path / "finds" / f"{part}.csv"
         )
     return tmp_path
 

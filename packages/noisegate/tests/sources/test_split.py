@@ -24,11 +24,11 @@ def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path
     path = tmp_path / "people.csv"
     path.write_bytes(HEADER + b"".join(RECORDS))
     path.chmod(0o600)
-    made = split_records(path, 0.25)
-    assert {one.stat().st_mode for one in made} == {
+    parts = split_records(path, 0.25)
+    assert {one.stat().st_mode for one in parts} == {
         path.stat().st_mode
     }  # nobody else may read a part
-    train, test = (one.read_bytes() for one in made)
+    train, test = (one.read_bytes() for one in parts)
     assert train.startswith(HEADER[3:])
     assert test.startswith(HEADER[3:])
     assert sorted(RECORDS) == sorted(
@@ -54,7 +54,7 @@ def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
     else:
         pq.write_table(table, path)
     read = pq.read_table if suffix == ".parquet" else pa.csv.read_csv
-    train, test = (read(made) for made in split_records(path, 0.5, unit_column="id"))
+    train, test = (read(part) for part in split_records(path, 0.5, unit_column="id"))
     assert train.num_rows + test.num_rows == 400
     assert not set(train["id"].to_pylist()) & set(test["id"].to_pylist())
 
@@ -85,13 +85,13 @@ def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
         DataError, match=r"people\.csv, line 2: the double quote that opens here"
     ):
         split_records(path, 0.2)
-    for name, content, says in (
+    for name, content, message in (
         ("empty.csv", b"", "is empty"),
         ("short.csv", b"id,note\n1,x\n2\n", "record 2: 1 cells, expected 2"),
         ("broken.parquet", b"PAR1", "is not a readable Parquet file"),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=says):
+        with pytest.raises(DataError, match=message):
             split_records(tmp_path / name, 0.2, unit_column="id")
         (tmp_path / name).unlink()
     with pytest.raises(OptionError, match=r"has no such column; it has id, note"):
@@ -102,7 +102,7 @@ def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
         DataError, match="expected one file; split the files of a folder"
     ):
         split_records(tmp_path, 0.2)
-    assert [made.name for made in tmp_path.iterdir()] == ["people.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
 FORMS = [

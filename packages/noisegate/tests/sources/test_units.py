@@ -42,12 +42,12 @@ def people(rows=300, many=40, seed=0):
 
 
 def first(table, contributions):
-    met, kept = Counter(), []
+    met, kept_rows = Counter(), []
     for who, n in zip(table["who"], table["n"], strict=True):
         met[who] += 1
         if met[who] <= contributions:
-            kept.append(n)
-    return kept
+            kept_rows.append(n)
+    return kept_rows
 
 
 @pytest.mark.parametrize("contributions", [1, 2, 5, 1000])
@@ -77,7 +77,7 @@ def test_every_kind_of_source_uses_the_same_records(form, tmp_path):
     (tmp_path / "parts").mkdir()
     table[:100].to_parquet(tmp_path / "parts" / "a.parquet", index=False)
     table[100:].to_parquet(tmp_path / "parts" / "b.parquet", index=False)
-    made = {
+    sources = {
         "csv": lambda: tmp_path / "people.csv",
         "parquet": lambda: tmp_path / "parts" / "a.parquet",
         "folder": lambda: tmp_path / "parts",
@@ -89,7 +89,7 @@ def test_every_kind_of_source_uses_the_same_records(form, tmp_path):
         "hugging face": lambda: datasets.Dataset.from_pandas(table),
     }
     expected = table[:100] if form == "parquet" else table
-    assert used(made[form](), 2) == first(expected, 2)
+    assert used(sources[form](), 2) == first(expected, 2)
 
 
 def test_whole_numbers_and_text_name_the_same_unit_in_files_of_both(tmp_path):
@@ -116,11 +116,11 @@ def test_a_unit_more_changes_nothing_about_the_others():
         rest = table[table["who"] != who]
         mixed = pd.concat([rest, extra]).sample(frac=1, random_state=3)
         mixed = pd.concat([extra[:1], mixed.sort_values("n"), extra[:2]])
-        found = used(mixed, 2)
-        assert sorted(n for n in found if n < 5000) == sorted(
+        used_rows = used(mixed, 2)
+        assert sorted(n for n in used_rows if n < 5000) == sorted(
             n for n in alone if n in set(rest["n"])
         )
-        assert sum(n >= 5000 for n in found) == 2
+        assert sum(n >= 5000 for n in used_rows) == 2
 
 
 def test_all_passes_use_the_same_records():
@@ -212,12 +212,12 @@ def test_the_table_counts_like_a_dictionary_while_it_grows():
     pool[:2000, 0] = np.uint64(2**64 - 1)
     pool[2000:2500, 0] = 0
     for _ in range(60):
-        places = random.choice(len(pool), size=random.integers(0, 400), replace=False)
-        amounts = random.integers(1, 4, len(places))
-        before = table.add(pool[places], amounts, 9)
-        assert before.tolist() == [expected[place] for place in places.tolist()]
-        for place, amount in zip(places.tolist(), amounts.tolist(), strict=True):
-            expected[place] = min(expected[place] + amount, 9)
+        indices = random.choice(len(pool), size=random.integers(0, 400), replace=False)
+        amounts = random.integers(1, 4, len(indices))
+        before = table.add(pool[indices], amounts, 9)
+        assert before.tolist() == [expected[index] for index in indices.tolist()]
+        for index, amount in zip(indices.tolist(), amounts.tolist(), strict=True):
+            expected[index] = min(expected[index] + amount, 9)
     assert len(table) == len(expected) > 4000
 
 

@@ -81,7 +81,7 @@ def model(real):
 
 
 def values(model, question, **options):
-    return np.array([one.value for one in model.infer(question, **options)])
+    return np.array([answer.value for answer in model.infer(question, **options)])
 
 
 def test_means_shares_and_counts_are_those_of_the_records(model, real):
@@ -132,10 +132,12 @@ def test_groups_of_two_columns_and_of_whole_numbers_are_those_of_the_records(rea
         shares, abs=0.01
     )
     by_kids = frame.groupby("kids")["y"].mean().to_numpy()
-    found = model.infer("mean(y) by kids")
-    assert [answer.name for answer in found][:2] == ["kids = 0", "kids = 1"]
-    assert [answer.value for answer in found[:4]] == pytest.approx(by_kids, abs=0.03)
-    assert all(answer.low < answer.value < answer.high for answer in found)
+    by_kids_answers = model.infer("mean(y) by kids")
+    assert [answer.name for answer in by_kids_answers][:2] == ["kids = 0", "kids = 1"]
+    assert [answer.value for answer in by_kids_answers[:4]] == pytest.approx(
+        by_kids, abs=0.03
+    )
+    assert all(answer.low < answer.value < answer.high for answer in by_kids_answers)
     with pytest.raises(OptionError, match="'y' is a number; a column with levels"):
         model.infer("mean(x) by y")
     with pytest.raises(OptionError, match="'y' and 'job' and 'kids' were not measured"):
@@ -144,9 +146,12 @@ def test_groups_of_two_columns_and_of_whole_numbers_are_those_of_the_records(rea
 
 def test_quantiles_lie_in_their_intervals_and_those_are_narrow(model, real):
     for probability in (0.05, 0.5, 0.9):
-        (one,) = model.infer(f"quantile(y, {probability})", finite=True)
+        (answer,) = model.infer(f"quantile(y, {probability})", finite=True)
         assert (
-            one.low <= np.quantile(real["y"], probability) <= one.high < one.low + 0.1
+            answer.low
+            <= np.quantile(real["y"], probability)
+            <= answer.high
+            < answer.low + 0.1
         )
     assert model.infer("median(days)")[0].value == pytest.approx(
         real["days"].median(), abs=1
@@ -158,17 +163,17 @@ def test_regressions_are_those_of_the_records(model, real):
         [np.ones(len(real)), real["x"], real["job"] == "nurse", real["job"] == "smith"]
     ).astype(float)
     coefficients = np.linalg.lstsq(design, real["y"].to_numpy(), rcond=None)[0]
-    found = model.infer("y ~ x + job")
-    assert [one.name for one in found] == [
+    answers = model.infer("y ~ x + job")
+    assert [answer.name for answer in answers] == [
         "intercept",
         "x",
         "job = nurse",
         "job = smith",
     ]
-    assert [one.value for one in found] == pytest.approx(coefficients, abs=0.01)
+    assert [answer.value for answer in answers] == pytest.approx(coefficients, abs=0.01)
     residual = real["y"] - design @ coefficients
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * residual.var())
-    assert [one.sampling for one in found] == pytest.approx(errors, rel=0.1)
+    assert [answer.sampling for answer in answers] == pytest.approx(errors, rel=0.1)
     assert values(model, "corr(x, y)") == pytest.approx(
         [np.corrcoef(real["x"], real["y"])[0, 1]], abs=0.01
     )
@@ -196,14 +201,14 @@ def test_what_is_not_linear_solves_the_equations_of_the_records(
     design = np.column_stack(
         [np.ones(len(real)), real["x"], real["job"] == "nurse", real["job"] == "smith"]
     ).astype(float)
-    found, y = np.zeros(4), real[outcome].to_numpy(float)
+    coefficients, y = np.zeros(4), real[outcome].to_numpy(float)
     for _ in range(30):
-        expected = mean(design @ found)
+        expected = mean(design @ coefficients)
         slope = expected * (1 - expected) if outcome == "ill" else expected
-        found += np.linalg.solve(
+        coefficients += np.linalg.solve(
             (design * slope[:, None]).T @ design, design.T @ (y - expected)
         )
-    assert values(model, question) == pytest.approx(found, abs=0.06)
+    assert values(model, question) == pytest.approx(coefficients, abs=0.06)
 
 
 def test_tables_answer_odds_independence_and_survival(model, real):
@@ -223,13 +228,13 @@ def test_tables_answer_odds_independence_and_survival(model, real):
         ([one for one in grouped if one.name.startswith(name)], name, part)
         for name, part in groups
     ]
-    for found, name, part in (everybody, *parts):
+    for answers, name, part in (everybody, *parts):
         time, event = (
             part["days"].dropna().to_numpy(float),
             part["ill"][part["days"].notna()].to_numpy(),
         )
         at, surviving = 0, 1.0
-        for one in found:
+        for one in answers:
             cut = float(one.name.removeprefix(f"{name}beyond "))
             for day in np.unique(time[(time >= at) & (time < cut)]):
                 surviving *= 1 - ((time == day) & event).sum() / (time >= day).sum()
@@ -254,15 +259,15 @@ def test_errors_by_sampling_are_those_of_statsmodels(model, real):
         "ill": ("logit(ill)", api.Logit),
         "count": ("poisson(count)", api.Poisson),
     }
-    for outcome, (asked, kind) in kinds.items():
+    for outcome, (outcome_term, kind) in kinds.items():
         oracle = kind(real[outcome].astype(float), design.astype(float)).fit(
             disp=0, cov_type="HC0"
         )
-        found = model.infer(f"{asked} ~ x + job")
-        assert [one.value for one in found] == pytest.approx(
+        answers = model.infer(f"{outcome_term} ~ x + job")
+        assert [answer.value for answer in answers] == pytest.approx(
             oracle.params.to_numpy(), abs=0.06
         )
-        assert [one.sampling for one in found] == pytest.approx(
+        assert [answer.sampling for answer in answers] == pytest.approx(
             oracle.bse.to_numpy(), rel=0.12
         )
 
@@ -343,14 +348,14 @@ def test_an_interval_of_a_quotient_is_fiellers():
         bias=np.zeros((2, 0)),
         sampling=np.zeros((2, 2)),
     )
-    (one,) = estimate(
+    (answer,) = estimate(
         "q", ["q"], lambda v: v[:, None], spread, Intervals(), redraws=4000
     )
     t = 1.959964**2
     # (10 − 5θ)² = t (1 + θ²/4)
     roots = np.roots([25 - t / 4, -100, 100 - t]).real
-    assert sorted([one.low, one.high]) == pytest.approx(sorted(roots), rel=0.05)
-    assert one.noise == pytest.approx(math.sqrt(1 + 4 / 4) / 5, rel=0.05)
+    assert sorted([answer.low, answer.high]) == pytest.approx(sorted(roots), rel=0.05)
+    assert answer.noise == pytest.approx(math.sqrt(1 + 4 / 4) / 5, rel=0.05)
 
 
 @pytest.mark.parametrize("below", [0.5, -5.0])
@@ -361,9 +366,9 @@ def test_a_denominator_that_noise_hides_gives_no_answer(below):
         bias=np.zeros((2, 0)),
         sampling=np.zeros((2, 2)),
     )
-    (one,) = estimate("q", ["q"], lambda v: v[:, None], spread, Intervals())
-    assert one.value is None
-    assert one.refused.startswith("the noise forbids an answer")
+    (answer,) = estimate("q", ["q"], lambda v: v[:, None], spread, Intervals())
+    assert answer.value is None
+    assert answer.refused.startswith("the noise forbids an answer")
 
 
 def spread_of_two(counts, noise_std):
@@ -376,8 +381,10 @@ def test_what_the_noise_bends_is_straightened_or_refused():
     random, off = np.random.default_rng(1), []
     for _ in range(400):
         spread = spread_of_two([0.0, 0.5] + 0.3 * random.normal(size=2), noise_std=0.3)
-        (one,) = estimate("q", ["q"], lambda v: np.exp(v[1:]) - 1, spread, Intervals())
-        off.append(one.low <= math.expm1(0.5) <= one.high)
+        (answer,) = estimate(
+            "q", ["q"], lambda v: np.exp(v[1:]) - 1, spread, Intervals()
+        )
+        off.append(answer.low <= math.expm1(0.5) <= answer.high)
     assert 0.91 <= np.mean(off) <= 0.99
     spread = spread_of_two(np.array([0.0, 0.5]), noise_std=3.0)
     assert estimate("q", ["q"], lambda v: np.exp(v[1:]), spread, Intervals())[0].refused
@@ -438,16 +445,16 @@ def test_what_does_not_fit_is_said_in_the_words_of_the_question(model, question,
 
 
 def test_what_was_not_measured_together_is_refused(real):
-    made = synthesize(
+    model = synthesize(
         real,
         schema=SCHEMA,
         epsilon=1.0,
         method=Pairwise(pairs="none", fit_options={"steps": 20}),
     )
     with pytest.raises(OptionError, match="'x' and 'y' were not measured together"):
-        made.infer("corr(x, y)")
-    (one,) = made.infer("mean(x)")
-    assert one.low < real["x"].mean() < one.high
+        model.infer("corr(x, y)")
+    (answer,) = model.infer("mean(x)")
+    assert answer.low < real["x"].mean() < answer.high
 
 
 @pytest.mark.slow
@@ -463,14 +470,14 @@ def test_intervals_of_many_releases_hold(share, least):
     }
     method, held = Pairwise(moments_share=share, fit_options={"steps": 50}), []
     for seed in range(60):
-        made = synthesize(
+        model = synthesize(
             records(8_000, seed + 100), schema=SCHEMA, epsilon=2.0, method=method
         )
-        answers = made.infer("y ~ x + job", "mean(x)")
+        answers = model.infer("y ~ x + job", "mean(x)")
         held += [
-            one.low <= truth[one.name] <= one.high
-            for one in answers
-            if one.value is not None
+            answer.low <= truth[answer.name] <= answer.high
+            for answer in answers
+            if answer.value is not None
         ]
     assert len(held) > 250
     assert least <= np.mean(held) <= (1.0 if share == 0 else 0.99)
@@ -480,11 +487,12 @@ def test_intervals_of_many_releases_hold(share, least):
     "question", ["logit(ill) ~ x + job", "poisson(count) ~ x + job"]
 )
 def test_a_regression_that_the_noise_hides_is_refused_in_words(real, question):
-    made = synthesize(
+    model = synthesize(
         real[:300], schema=SCHEMA, epsilon=0.05, method=Pairwise(moments_share=0.43)
     )
     assert all(
-        "the noise forbids an answer" in one.refused for one in made.infer(question)
+        "the noise forbids an answer" in answer.refused
+        for answer in model.infer(question)
     )
 
 
@@ -496,9 +504,11 @@ def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
         table = pd.DataFrame({"age": age, "ill": random.random(1_500) < 0.3})
         method = Pairwise(moments_share=0.43, seed=seed, fit_options={"steps": 20})
         model = synthesize(table, schema=schema, epsilon=0.05, method=method)
-        (found,) = model.infer("mean(age)")
-        far += found.refused is None and not found.low - 1 < age.mean() < found.high + 1
-        assert found.refused is None or "forbids" in found.refused
+        (answer,) = model.infer("mean(age)")
+        far += (
+            answer.refused is None and not answer.low - 1 < age.mean() < answer.high + 1
+        )
+        assert answer.refused is None or "forbids" in answer.refused
     assert far <= 1
 
 
@@ -512,8 +522,8 @@ def test_dates_say_what_they_are_counted_in():
             Boolean(name="b"),
         )
     )
-    made = synthesize(table, schema=schema, epsilon=5.0)
-    assert made.infer("mean(d)")[0].notes == (
+    model = synthesize(table, schema=schema, epsilon=5.0)
+    assert model.infer("mean(d)")[0].notes == (
         "'d' is counted in days since 1970-01-01",
     )
 

@@ -65,8 +65,8 @@ def test_a_mean_is_that_of_the_logarithms(exact_model, real):
 
 def test_one_is_added_where_zero_may_occur(exact_model, real):
     (answer,) = exact_model.infer("mean(log1p(visits))")
-    known = real["visits"].dropna().astype(float)
-    assert answer.value == pytest.approx(np.log1p(known).mean(), abs=0.02)
+    complete = real["visits"].dropna().astype(float)
+    assert answer.value == pytest.approx(np.log1p(complete).mean(), abs=0.02)
 
 
 def test_intervals_of_regressions_hold():

@@ -65,8 +65,8 @@ def exact_model():
 
 
 def spearman(frame, first, second):
-    known = frame[[first, second]].dropna()
-    return spearmanr(known[first], known[second]).statistic
+    complete = frame[[first, second]].dropna()
+    return spearmanr(complete[first], complete[second]).statistic
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
@@ -116,8 +116,8 @@ def test_several_quantiles_of_a_group_are_named_and_ordered(exact_model):
 
 def test_a_group_that_noise_hides_has_no_quantile():
     method = Pairwise(pairs="all", fit_options={"steps": 20})
-    few = records(count=200, seed=0)
-    model = synthesize(few, schema=SCHEMA, epsilon=0.05, method=method)
+    few_records = records(count=200, seed=0)
+    model = synthesize(few_records, schema=SCHEMA, epsilon=0.05, method=method)
     *_, answer = model.infer("median(age) by town")
     assert answer.value is None
     assert "hides the records of the group" in answer.refused

@@ -65,8 +65,8 @@ def test_a_mean_is_weighted(exact_model, real):
 
 def test_records_without_the_number_do_not_count(exact_model, real):
     (answer,) = exact_model.infer("weighted mean(visits)")
-    known = real.dropna()
-    expected = np.average(known["visits"].astype(float), weights=known["weight"])
+    complete = real.dropna()
+    expected = np.average(complete["visits"].astype(float), weights=complete["weight"])
     assert answer.value == pytest.approx(expected, abs=0.15)
 
 

@@ -43,15 +43,15 @@ def test_a_plan_says_how_exact_answers_will_be_and_asks_for_their_moments(
         "--analyses",
         analyses,
     ]
-    told = json.loads(cli(*words, "--json").out)
-    regression, share, median = told["analyses"]
+    output = json.loads(cli(*words, "--json").out)
+    regression, share, median = output["analyses"]
     assert regression["want"] == "`age` ~ `job`"
     assert regression["half"] is None
     assert regression["promised"] > 0
     assert share["half"] == 0.4
     assert share["met"]
     assert median["promised"] > 0
-    assert any(release["name"] == "moments" for release in told["releases"])
+    assert any(release["name"] == "moments" for release in output["releases"])
     shown = " ".join(f"{(ended := cli(*words)).out} {ended.err}".split())
     assert "half widths at epsilon = 2" in shown
     assert "made-up records" in shown
@@ -81,7 +81,7 @@ def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("analyses = [3]", "expected tables [[analyses]]"),
         (
@@ -99,7 +99,7 @@ def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):
         ("analyses", "cannot be read"),
     ],
 )
-def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, said):
+def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, message):
     analyses.write_text(text)
     ended = cli(
         "plan",
@@ -113,7 +113,7 @@ def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, said):
         analyses,
     )
     assert ended.code == 2
-    assert said in " ".join(ended.err.split())
+    assert message in " ".join(ended.err.split())
 
 
 @pytest.mark.parametrize("option", ["--for-inference", "--analyses"])

@@ -43,9 +43,9 @@ PLACES = {
 
 @pytest.mark.parametrize("case", PLACES)
 def test_what_cannot_be_written(desk, fitted, cli, case):
-    place = PLACES[case]
+    path = PLACES[case]
     refused(
-        desk, cli, place.partition("/")[0], "--out", arguments=desk.fit("--out", place)
+        desk, cli, path.partition("/")[0], "--out", arguments=desk.fit("--out", path)
     )
     for ending, option, words in (
         (".csv", "--out", ["sample", fitted.out, "-n", 5, "-o"]),
@@ -56,8 +56,8 @@ def test_what_cannot_be_written(desk, fitted, cli, case):
         refused(
             desk,
             cli,
-            f"{option} {place}{ending}",
-            arguments=[*words, f"{place}{ending}"],
+            f"{option} {path}{ending}",
+            arguments=[*words, f"{path}{ending}"],
         )
     desk.unspent()
 
@@ -66,7 +66,7 @@ ADDRESS = "https://example.org/a.csv"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (
             lambda desk: ["fit", ADDRESS, *desk.fit()[2:]],
@@ -95,9 +95,9 @@ ADDRESS = "https://example.org/a.csv"
     ],
 )
 def test_an_address_or_a_control_character_where_a_path_is_expected(
-    desk, cli, arguments, says
+    desk, cli, arguments, message
 ):
-    refused(desk, cli, says, arguments=arguments(desk))
+    refused(desk, cli, message, arguments=arguments(desk))
 
 
 def test_nothing_is_overwritten(desk, fitted, cli):

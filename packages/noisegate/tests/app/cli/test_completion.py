@@ -9,7 +9,7 @@ import pytest
 PROGRAM = "import sys; sys.argv[0] = 'noisegate'; from noisegate.app.cli.main import run; run()"
 
 
-def asked(*arguments, **environment):
+def completions(*arguments, **environment):
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         capture_output=True,
@@ -31,8 +31,8 @@ def asked(*arguments, **environment):
     ],
 )
 def test_bash_is_offered(line, offered):
-    place = str(len(line.split(" ")) - 1)
-    found = asked(
-        _NOISEGATE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place
+    word_index = str(len(line.split(" ")) - 1)
+    found = completions(
+        _NOISEGATE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=word_index
     )
     assert found.split() == offered

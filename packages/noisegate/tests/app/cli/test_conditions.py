@@ -9,7 +9,7 @@ from noisegate.schema import Boolean, Continuous, FileForm, Integer
 
 
 @pytest.mark.parametrize(
-    ("texts", "found"),
+    ("texts", "conditions"),
     [
         (None, {}),
         ([" sex = Female "], {"sex": "Female"}),
@@ -25,8 +25,8 @@ from noisegate.schema import Boolean, Continuous, FileForm, Integer
         (["job=it is missing"], {"job": "it is missing"}),
     ],
 )
-def test_conditions_say_what_a_column_shall_be(texts, found):
-    assert read_conditions(texts) == found
+def test_conditions_say_what_a_column_shall_be(texts, conditions):
+    assert read_conditions(texts) == conditions
 
 
 def test_sample_keeps_to_its_conditions(fitted, tmp_path, cli):
@@ -106,10 +106,10 @@ def test_sample_completes_the_records_of_a_file(tmp_path, cli):
     schema = Schema([Integer(name="age", lower=0, upper=99), Boolean(name="member")])
     model = tmp_path / "model"
     fit(ages, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 20})
-    given = tmp_path / "gaps.csv"
-    given.write_text("age,member\n40,\n,true\n")
+    gaps_file = tmp_path / "gaps.csv"
+    gaps_file.write_text("age,member\n40,\n,true\n")
     out = tmp_path / "filled.csv"
-    ended = cli("sample", model, "--given", given, "-o", out, "--json")
+    ended = cli("sample", model, "--given", gaps_file, "-o", out, "--json")
     assert ended.code == 0
     assert ended.json["records"] == 2
     with out.open() as file:
@@ -121,18 +121,20 @@ def test_sample_completes_the_records_of_a_file(tmp_path, cli):
 
 
 def test_a_model_that_completes_no_records_says_which_does(fitted, tmp_path, cli):
-    given = tmp_path / "gaps.csv"
-    given.write_text("age\n40\n")
-    ended = cli("sample", fitted.out, "--given", given, "-o", tmp_path / "filled.csv")
+    gaps_file = tmp_path / "gaps.csv"
+    gaps_file.write_text("age\n40\n")
+    ended = cli(
+        "sample", fitted.out, "--given", gaps_file, "-o", tmp_path / "filled.csv"
+    )
     assert ended.code == 2
     assert "cannot complete records; 'pairwise'" in " ".join(ended.err.split())
 
 
 def test_records_that_are_given_say_how_many_there_are(fitted, tmp_path, cli):
-    given = tmp_path / "gaps.csv"
-    given.write_text("age\n40\n")
+    gaps_file = tmp_path / "gaps.csv"
+    gaps_file.write_text("age\n40\n")
     out = tmp_path / "filled.csv"
-    ended = cli("sample", fitted.out, "--given", given, "-o", out, "-n", 5)
+    ended = cli("sample", fitted.out, "--given", gaps_file, "-o", out, "-n", 5)
     assert ended.code == 2
     assert "--records does not go with --given" in " ".join(ended.err.split())
     assert not out.exists()
@@ -144,15 +146,15 @@ def test_numbers_of_the_given_file_are_written_as_the_schema_says(tmp_path, cli)
     schema = Schema([Continuous(name="amount", lower=0, upper=99)], file=form)
     model = tmp_path / "model"
     fit(amounts, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 5})
-    given = tmp_path / "gaps.csv"
-    given.write_text("amount\n40,5\n\n")
+    gaps_file = tmp_path / "gaps.csv"
+    gaps_file.write_text("amount\n40,5\n\n")
     out = tmp_path / "filled.csv"
-    ended = cli("sample", model, "--given", given, "-o", out)
+    ended = cli("sample", model, "--given", gaps_file, "-o", out)
     assert ended.code == 0
     with out.open() as file:
         assert next(csv.DictReader(file, delimiter=";"))["amount"] == "40,5"
-    given.write_text("amount\n")
-    ended = cli("sample", model, "--given", given, "-o", tmp_path / "none.csv")
+    gaps_file.write_text("amount\n")
+    ended = cli("sample", model, "--given", gaps_file, "-o", tmp_path / "none.csv")
     assert ended.code == 2
     assert "there are no records to complete" in ended.err
     assert not (tmp_path / "none.csv").exists()

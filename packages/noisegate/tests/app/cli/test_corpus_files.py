@@ -131,9 +131,9 @@ TABLES = {
 
 @pytest.mark.parametrize("case", TABLES)
 def test_a_table_that_cannot_be(desk, cli, case):
-    spoil, *says = TABLES[case]
+    spoil, *messages = TABLES[case]
     spoil(desk.data)
-    refused(desk, cli, *(says or ["data.csv"]))
+    refused(desk, cli, *(messages or ["data.csv"]))
     desk.unspent()
 
 
@@ -154,11 +154,11 @@ def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkey
     monkeypatch.setattr(
         sample_files, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9)
     )
-    says = ("GB free", "synthetic") if count < 2**53 else ("at most",)
+    messages = ("GB free", "synthetic") if count < 2**53 else ("at most",)
     refused(
         desk,
         cli,
         f"-n {count:,}",
-        *says,
+        *messages,
         arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"],
     )

@@ -62,9 +62,9 @@ def option_cases():
             if parameter.param_type_name != "option" or parameter.name == "help":
                 continue
             option = parameter.opts[0]
-            given = [*verb.split(), *NEEDED[verb]]
+            words = [*verb.split(), *NEEDED[verb]]
             if parameter.is_flag:
-                yield f"{verb} {option}=maybe", [*given, f"{option}=maybe"], option
+                yield f"{verb} {option}=maybe", [*words, f"{option}=maybe"], option
                 continue
             real = option in REAL or (verb, option) == ("split", "--test")
             for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + [
@@ -74,33 +74,33 @@ def option_cases():
             ] * real:
                 yield (
                     f"{verb} {option} {value}",
-                    [*_without(given, parameter), option, value],
+                    [*_without(words, parameter), option, value],
                     option,
                 )
             if parameter.name != "label":
                 yield (
                     f"{verb} {option} blank",
-                    [*_without(given, parameter), option, " "],
+                    [*_without(words, parameter), option, " "],
                     option,
                 )
                 yield (
                     f"{verb} {option}= empty",
-                    [*_without(given, parameter), f"{option}="],
+                    [*_without(words, parameter), f"{option}="],
                     option,
                 )
             yield (
                 f"{verb} {option} without value",
-                [*_without(given, parameter), option],
+                [*_without(words, parameter), option],
                 option,
             )
 
 
 def _without(words, parameter):
     """The words without those that give this option."""
-    place = next(
-        (place for place, word in enumerate(words) if word in parameter.opts), None
+    index = next(
+        (index for index, word in enumerate(words) if word in parameter.opts), None
     )
-    return words if place is None else [*words[:place], *words[place + 2 :]]
+    return words if index is None else [*words[:index], *words[index + 2 :]]
 
 
 CASES = {name: case for name, *case in option_cases()}
@@ -218,6 +218,6 @@ VALUES = {
 
 @pytest.mark.parametrize("case", VALUES)
 def test_a_value_that_cannot_be(bench, cli, case):
-    words, *says = VALUES[case]
-    refused(bench, cli, *says, arguments=words)
+    words, *messages = VALUES[case]
+    refused(bench, cli, *messages, arguments=words)
     bench.as_before()

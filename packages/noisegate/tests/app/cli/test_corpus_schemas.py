@@ -90,8 +90,8 @@ def cases():
             written({name: value for name, value in GOOD.items() if name != key}),
         )
     yield from OTHERS.items()
-    draw, text, made = random.Random(0), written(GOOD), 0
-    while made < 40:  # cut off, or with signs out of place
+    draw, text, case_count = random.Random(0), written(GOOD), 0
+    while case_count < 40:  # cut off, or with signs out of place
         start = draw.randrange(len(text))
         spoiled = draw.choice(
             [
@@ -103,8 +103,8 @@ def cases():
         try:
             tomllib.loads(spoiled)
         except tomllib.TOMLDecodeError:
-            made += 1
-            yield f"spoiled at {start} ({made})", spoiled
+            case_count += 1
+            yield f"spoiled at {start} ({case_count})", spoiled
 
 
 CASES = dict(cases())

@@ -13,20 +13,20 @@ def text(head, row="", number=0):
     lines = [head]
     for i in range(1, number + 1):
         half, some = (i + 1) // 2, (1 - i % 2) * (i % 39 + 1)
-        told = {
+        fields = {
             "half": half,
             "two": i % 2,
             "three": i % 3,
             "word": ("yes", "no")[i % 2],
             "side": "fm"[half % 2],
         }
-        told |= {
+        fields |= {
             "some": some,
             "total": half + i % 3 + (i % 80 == 0),
             "pad": f"{i:06d}",
             "a": f"q{i * 7919 % 10007}x",
         }
-        lines.append(row.format(i=i, **told))
+        lines.append(row.format(i=i, **fields))
     return "\n".join(lines) + "\n"
 
 
@@ -37,12 +37,12 @@ def test_what_is_said_of_a_file_at_the_door(case, cli, tmp_path, monkeypatch):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text(*parts), "utf-8")
     ended = cli(*case["run"].split(), "-o", "out.toml")
-    said = " ".join(ended.err.split())
-    assert ended.code == (0 if "holds" in case else 2), said
-    found = [each for each in case.get("says", ()) if each not in said]
-    written = Path("out.toml").read_text("utf-8") if "holds" in case else said
-    assert not found + [
+    printed = " ".join(ended.err.split())
+    assert ended.code == (0 if "holds" in case else 2), printed
+    absent = [each for each in case.get("says", ()) if each not in printed]
+    written = Path("out.toml").read_text("utf-8") if "holds" in case else printed
+    assert not absent + [
         each for each in case.get("holds", ()) if each not in written
     ], written
-    assert "SECRET" not in said + ended.out
+    assert "SECRET" not in printed + ended.out
     assert Path("out.toml").exists() == ("holds" in case)

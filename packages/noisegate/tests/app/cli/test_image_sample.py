@@ -35,13 +35,13 @@ def test_every_form_holds_the_same_images(gallery, pictured, synthesizer, cli):
         ended = cli("sample", pictured.out, "-n", 60, "-o", out, "--seed", 2)
         assert (ended.code, ended.out) == (0, ""), ended.err
         assert f"60 synthetic records to {out}" in " ".join(ended.err.split())
-        found = _decoded(synthesizer.schema, gallery.folder / out)
+        decoded = _decoded(synthesizer.schema, gallery.folder / out)
         if out == "made":  # by class, then by number
             order = np.argsort(np.array(expected["label"].to_pylist()), kind="stable")
             expected_here = expected.take(order)
         else:
             expected_here = expected
-        assert found.equals(expected_here)
+        assert decoded.equals(expected_here)
 
 
 @pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
@@ -73,7 +73,7 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["-o", "made.jpg"], "not '.jpg'"),
         (["-o", "scans"], "scans exists"),
@@ -87,11 +87,11 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
         (["-o", "made", "--where", "label=horse"], "horse"),
     ],
 )
-def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, says):
+def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, message):
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, *arguments)
     assert ended.code == 2
-    assert says in " ".join(ended.err.split())
+    assert message in " ".join(ended.err.split())
     assert gallery.listing() == before
 
 

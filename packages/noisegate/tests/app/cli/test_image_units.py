@@ -41,18 +41,18 @@ def whose(request, gallery):
 def test_the_guarantee_is_for_all_images_of_a_patient(whose, gallery, cli):
     unit = UNIT.format(column=whose)
     Ledger(gallery.ledger).register("patients", epsilon=30, delta=1e-5, unit=unit)
-    asked = [
+    arguments = [
         part if part != "clinic" else "patients"
         for part in gallery.fit("--unit-column", whose)
     ]
-    ended = cli(*asked, "--contributions", 4, "--json")
+    ended = cli(*arguments, "--contributions", 4, "--json")
     assert ended.code == 0, ended.err
     certificate = ended.json["certificate"]
     assert certificate["guarantee"]["unit"] == unit
     assert certificate["guarantee"]["contributions"] == 4
     assert cli("verify", gallery.out).code == 0
-    made = cli("sample", gallery.out, "-n", 20, "-o", "made.parquet")
-    assert made.code == 0, made.err
+    sampled = cli("sample", gallery.out, "-n", 20, "-o", "made.parquet")
+    assert sampled.code == 0, sampled.err
     assert pq.read_table(gallery.folder / "made.parquet").column_names == [
         "image",
         "label",

@@ -118,10 +118,10 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
             "--method",
             "pairwise",
         )
-    told = cli(*arguments[verb], "--json").json
-    assert ("error" in told) == (verb == "error"), told
-    validator = keeps(arguments[verb], told)
+    output = cli(*arguments[verb], "--json").json
+    assert ("error" in output) == (verb == "error"), output
+    validator = keeps(arguments[verb], output)
     with pytest.raises(ValidationError):
-        validator.validate({**told, "more": 1})
+        validator.validate({**output, "more": 1})
     with pytest.raises(ValidationError):
-        validator.validate(dict(list(told.items())[1:]))
+        validator.validate(dict(list(output.items())[1:]))

@@ -67,19 +67,19 @@ def test_from_the_ledger_to_synthetic_tables(clinic, cli):
         ]
         == 1
     )
-    asked = cli(
+    output = cli(
         "sample", "model", "-n", "20", "-o", "ill", "--where", "ill=true", "--json"
     ).json
-    assert asked["where"] == ["ill=true"]
+    assert output["where"] == ["ill=true"]
     assert pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
-    made = cli(
+    output = cli(
         "sample", "model", "-n", "50", "-o", "synthetic", "--seed", "0", "--json"
     ).json
     people, visits = (
         pd.read_csv(clinic / "synthetic" / f"{name}.csv")
         for name in ("people", "visits")
     )
-    assert made["tables"] == {"people": 50, "visits": len(visits)}
+    assert output["tables"] == {"people": 50, "visits": len(visits)}
     assert people["id"].is_unique
     assert set(visits["id"]) <= set(people["id"])
     assert (visits.groupby("id")["day"].diff().dropna() >= 0).all()
@@ -107,7 +107,7 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (("people.csv",), "no data for table 'visits' of the schema"),
         (
@@ -135,16 +135,18 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
         ((), "DATA, the private records, is missing"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_spent(clinic, cli, call, told):
+def test_what_does_not_fit_is_refused_before_anything_is_spent(
+    clinic, cli, call, message
+):
     ended = cli("fit", *call, *FIT, "--out", "model")
-    assert (ended.code, told in " ".join(ended.err.split())) == (2, True), ended.err
+    assert (ended.code, message in " ".join(ended.err.split())) == (2, True), ended.err
     assert not (clinic / "model").exists()
     assert not (clinic / "model.partial").exists()
 
 
 def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
     assert cli("fit", "people.csv", "visits.csv", *FIT, "--out", "model").code == 0
-    for more, told in [
+    for more, message in [
         (("-o", "x", "--even", "ill"), "--even is of one table"),
         (
             ("-o", "x", "--where", "day=3"),
@@ -156,5 +158,7 @@ def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
         (("-o", "model"), "exists"),
     ]:
         ended = cli("sample", "model", "-n", "5", *more)
-        assert (ended.code, told in " ".join(ended.err.split())) == (2, True), ended.err
+        assert (ended.code, message in " ".join(ended.err.split())) == (2, True), (
+            ended.err
+        )
     assert not (clinic / "x").exists()

@@ -35,7 +35,7 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ([], "--out is missing"),
         (["-o", "a.csv", "--license", "CC0-1.0"], "--package DIR"),
@@ -44,9 +44,9 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
         (["--package", "handout", "--where", "job=pilot"], "pilot"),
     ],
 )
-def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, says):
+def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, message):
     before = desk.listing()
     ended = cli("sample", fitted.out, "-n", 5, *arguments)
     assert ended.code == 2
-    assert says in " ".join(ended.err.split())
+    assert message in " ".join(ended.err.split())
     assert desk.listing() == before

@@ -30,22 +30,24 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
 
 
 def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli):
-    asked = ["plan", "--schema", desk.schema, "--epsilon", "1", "--json"]
-    bare, more = cli(*asked).json, cli(*asked, "--report-share", "0.05").json
-    assert [one["name"] for one in more["releases"]] == [
-        *(one["name"] for one in bare["releases"]),
+    command = ["plan", "--schema", desk.schema, "--epsilon", "1", "--json"]
+    bare, more = cli(*command).json, cli(*command, "--report-share", "0.05").json
+    assert [release["name"] for release in more["releases"]] == [
+        *(release["name"] for release in bare["releases"]),
         "unfitted",
     ]
-    refused = cli(*asked[:-1], "--report-share", "0.05", "--method", "dp-merf")
+    refused = cli(*command[:-1], "--report-share", "0.05", "--method", "dp-merf")
     assert refused.code == 2
     assert "report_share" in refused.err
-    assert cli(*asked[:-1], "--report-share", "-1").code == 2
+    assert cli(*command[:-1], "--report-share", "-1").code == 2
 
 
 def test_the_settings_of_a_method_are_listed_with_their_meaning(cli):
     settings = cli("methods", "joint", "--json").json["methods"][0]["settings"]
-    assert [one["name"] for one in settings] == list(METHODS["joint"].setting_names())
-    assert all(one["meaning"] for one in settings)
+    assert [setting["name"] for setting in settings] == list(
+        METHODS["joint"].setting_names()
+    )
+    assert all(setting["meaning"] for setting in settings)
     assert settings[1]["default"] == 0.01
     assert "Budget share of pairs" in cli("methods", "pairwise").out
     assert cli("methods", "pairwize").code == 2

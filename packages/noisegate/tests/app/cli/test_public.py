@@ -43,21 +43,21 @@ def public(desk):
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(
     desk, cli, public, monkeypatch
 ):
-    asked = Session.step
+    original = Session.step
 
     def stopped(session, parameters):
         if session.remaining_steps == 2:
             raise KeyboardInterrupt
-        return asked(session, parameters)
+        return original(session, parameters)
 
     with monkeypatch.context() as patched:
         patched.setattr(Session, "step", stopped)
         assert cli(*command(desk, public)).code != 0
-    other = cli(
+    ended_with_other = cli(
         "fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv"
     )
-    assert other.code == 2
-    assert "the run began with" in said(other.err)
+    assert ended_with_other.code == 2
+    assert "the run began with" in said(ended_with_other.err)
     ended = cli(
         "fit", "--resume", desk.data, "--out", desk.out, "--ledger", desk.ledger
     )

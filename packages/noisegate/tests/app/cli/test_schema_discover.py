@@ -68,9 +68,9 @@ def test_the_price_is_shown_before_a_record_is_read(clinic, cli):
     assert price["delta"] == 1e-5
     assert price["adjacency"] == "add-remove"
     assert 0 < price["noise_records"] < price["threshold_records"]
-    told = cli(*discover(clinic, "--price"))
-    assert "Bounds and levels for ε = 2" in told.out
-    assert "Each count gets noise of about ±" in told.out
+    ended = cli(*discover(clinic, "--price"))
+    assert "Bounds and levels for ε = 2" in ended.out
+    assert "Each count gets noise of about ±" in ended.out
     assert clinic.account().spent == 0
     assert not (clinic.folder / "found.toml").exists()
 
@@ -221,9 +221,9 @@ def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path)
     )
     run.write(tmp_path)
     assert Run.read(tmp_path).discovery.to_json() == certificate
-    told = json.loads((tmp_path / RUN_FILE).read_text())
-    del told["discovery"]  # as earlier versions wrote it
-    (tmp_path / RUN_FILE).write_text(json.dumps(told))
+    stored = json.loads((tmp_path / RUN_FILE).read_text())
+    del stored["discovery"]  # as earlier versions wrote it
+    (tmp_path / RUN_FILE).write_text(json.dumps(stored))
     assert Run.read(tmp_path).discovery is None
 
 

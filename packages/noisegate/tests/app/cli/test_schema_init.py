@@ -34,12 +34,12 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
         "answer",
     )
     assert ended.code == 0, ended.err
-    told = " ".join(ended.err.split())
+    text = " ".join(ended.err.split())
     assert (
         "Wrote columns.toml from codebook.csv, a code book: 4 columns, 1 more is ignored"
-        in told
+        in text
     )
-    assert "Still to state, from public knowledge, for 1 of them: income" in told
+    assert "Still to state, from public knowledge, for 1 of them: income" in text
     checked = cli("schema", "check", "columns.toml")
     assert checked.code == 2
     assert "'income' (continuous): lower and upper missing" in " ".join(
@@ -116,7 +116,7 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (
             ["data.csv", "--dictionary", "codebook.csv"],
@@ -132,11 +132,11 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
         ),
     ],
 )
-def test_bad_requests_leave_nothing(desk, cli, arguments, says):
+def test_bad_requests_leave_nothing(desk, cli, arguments, message):
     (desk.folder / "bare.csv").write_text(f"18,{CANARY}\n20,b\n")
     before = desk.listing()
     ended = cli("schema", "init", *arguments, "-o", "columns.toml")
-    assert (ended.code, says in " ".join(ended.err.split())) == (2, True), ended.err
+    assert (ended.code, message in " ".join(ended.err.split())) == (2, True), ended.err
     assert CANARY not in ended.err + ended.out
     assert desk.listing() == before
 

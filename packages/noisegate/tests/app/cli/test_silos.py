@@ -15,12 +15,12 @@ ONE_ROUND = ["--set", "cells=128"]
 def parts(desk):
     """The desk with a file for each silo beside it, without incomes."""
     for seed, name in enumerate(SILOS):
-        kept = [
+        lines = [
             ",".join(row.split(",")[:1] + row.split(",")[2:])
             for row in rows(60, seed=seed)
         ]
         (desk.folder / f"{name}.csv").write_text(
-            "\n".join(["age,job,answer", *kept]) + "\n"
+            "\n".join(["age,job,answer", *lines]) + "\n"
         )
     start, end = SCHEMA.index("[columns.income]"), SCHEMA.index("[columns.job]")
     desk.schema.write_text(SCHEMA[:start] + SCHEMA[end:])
@@ -29,7 +29,7 @@ def parts(desk):
 
 def test_the_cost_of_a_release_is_booked(parts, cli):
     book = ["--dataset", "clinic", "--ledger", "ledger.db"]
-    asked = [
+    command = [
         "release",
         "north.csv",
         "--schema",
@@ -40,9 +40,9 @@ def test_the_cost_of_a_release_is_booked(parts, cli):
         "north",
         *ONE_ROUND,
     ]
-    assert cli(*asked, *book, "--out", "north").code == 0
+    assert cli(*command, *book, "--out", "north").code == 0
     assert 0.999 < parts.account().spent <= 1
-    refused(parts, cli, "exists", arguments=[*asked, *book, "--out", "north"])
+    refused(parts, cli, "exists", arguments=[*command, *book, "--out", "north"])
     assert parts.account().spent <= 1
 
 
@@ -60,7 +60,7 @@ def test_options_that_do_not_go_with_a_plan(parts, cli):
         ).code
         == 0
     )
-    asked = [
+    command = [
         "release",
         "north.csv",
         "--plan",
@@ -74,28 +74,28 @@ def test_options_that_do_not_go_with_a_plan(parts, cli):
         parts,
         cli,
         "--schema: the published plan plan.json",
-        arguments=[*asked, "--schema", "schema.toml"],
+        arguments=[*command, "--schema", "schema.toml"],
     )
     refused(
         parts,
         cli,
         "--set cells=3: the published plan",
-        arguments=[*asked, "--set", "cells=3"],
+        arguments=[*command, "--set", "cells=3"],
     )
     refused(
         parts,
         cli,
         "--adjacency: the published plan",
-        arguments=[*asked, "--adjacency", "add-remove"],
+        arguments=[*command, "--adjacency", "add-remove"],
     )
     refused(
         parts,
         cli,
         "nowhere",
         "does not exist",
-        arguments=[*asked, "--after", "nowhere"],
+        arguments=[*command, "--after", "nowhere"],
     )
-    assert cli(*asked, "--epsilon", 2).code == 0
+    assert cli(*command, "--epsilon", 2).code == 0
     other = [
         "release",
         "south.csv",
@@ -107,10 +107,10 @@ def test_options_that_do_not_go_with_a_plan(parts, cli):
         "south",
     ]
     assert cli(*other).code == 0
-    told = cli("merge", "north", "south", "--out", "model", "--json").json[
+    certificate = cli("merge", "north", "south", "--out", "model", "--json").json[
         "certificate"
     ]
-    assert told["guarantee"]["epsilon"] == 2
+    assert certificate["guarantee"]["epsilon"] == 2
 
 
 @pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
@@ -130,8 +130,8 @@ def test_a_secure_sum(parts, cli):
         == 0
     )
     for name in SILOS:
-        told = cli("key", name, "--out", f"{name}.key", "--json").json
-        (parts.folder / told["public"]).rename(parts.folder / "keys" / f"{name}.pub")
+        output = cli("key", name, "--out", f"{name}.key", "--json").json
+        (parts.folder / output["public"]).rename(parts.folder / "keys" / f"{name}.pub")
     for name in SILOS:
         secure = ["--secure-sum", "keys", "--key", f"{name}.key"]
         assert (
@@ -154,8 +154,10 @@ def test_a_secure_sum(parts, cli):
         "the share of west is missing",
         arguments=["merge", *SILOS[:2], "--out", "model"],
     )
-    told = cli("merge", *SILOS, "--out", "model", "--json").json["certificate"]["silos"]
-    assert told["colluding"] == 1
+    output = cli("merge", *SILOS, "--out", "model", "--json").json["certificate"][
+        "silos"
+    ]
+    assert output["colluding"] == 1
     assert cli("verify", "north").code == cli("verify", "model").code == 0
     again = [
         "release",

@@ -27,14 +27,14 @@ def test_a_character_that_the_encoding_lacks_becomes_words(desk, encoding):
     desk.schema.write_text(
         desk.schema.read_text().replace("[columns.job]", '[columns."job 😀"]'), "utf-8"
     )
-    told = ended(
+    result = ended(
         desk,
         f"NOISEGATE {' '.join(PLAN)} && NOISEGATE schema check schema.toml",
         PYTHONIOENCODING=encoding,
     )
-    assert told.returncode == 0, told.stderr
-    assert "epsilon = 1, delta = 1e-05, add-remove" in told.stdout.decode(encoding)
-    assert "\\U0001f600" in told.stdout.decode(encoding)
+    assert result.returncode == 0, result.stderr
+    assert "epsilon = 1, delta = 1e-05, add-remove" in result.stdout.decode(encoding)
+    assert "\\U0001f600" in result.stdout.decode(encoding)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_a_character_that_the_encoding_lacks_becomes_words(desk, encoding):
     ],
 )
 def test_a_fit_whose_output_is_closed_or_not_read_goes_on_to_its_end(desk, end):
-    told = ended(desk, f"NOISEGATE {' '.join(desk.fit()[: -len(TINY)])} {end}")
-    assert told.returncode == 0
-    assert told.stderr == b""
+    result = ended(desk, f"NOISEGATE {' '.join(desk.fit()[: -len(TINY)])} {end}")
+    assert result.returncode == 0
+    assert result.stderr == b""
     assert desk.account().committed == 1
 
 
@@ -60,6 +60,6 @@ def test_a_fit_whose_output_is_closed_or_not_read_goes_on_to_its_end(desk, end):
     ],
 )
 def test_to_stop_reading_is_no_error_and_quiet(desk, line):
-    told = ended(desk, line)
-    assert told.returncode == (2 if "nonsense" in line else 0)
-    assert told.stderr == b""
+    result = ended(desk, line)
+    assert result.returncode == (2 if "nonsense" in line else 0)
+    assert result.stderr == b""

@@ -54,32 +54,36 @@ def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
 
 
 def test_the_ledger_verbs(desk, cli):
-    place = ["--ledger", desk.ledger]
+    ledger_option = ["--ledger", desk.ledger]
     assert cli(*desk.fit()).code == 0
-    shown = cli("ledger", "show", *place)
+    shown = cli("ledger", "show", *ledger_option)
     assert shown.code == 0
     assert _plain(shown.out.replace(str(desk.folder), ""))
     for words in ("clinic", "add-remove", "spent ε"):
         assert words in shown.out
-    (account,) = cli("ledger", "show", "clinic", *place, "--json").json["accounts"]
+    (account,) = cli("ledger", "show", "clinic", *ledger_option, "--json").json[
+        "accounts"
+    ]
     assert account["committed"] == 1
     assert account["reserved"] == 0
     assert account["voided"] == 0
     assert 0.99 < account["spent"] <= 1
-    entries = cli("ledger", "history", "clinic", *place, "--json").json["entries"]
+    entries = cli("ledger", "history", "clinic", *ledger_option, "--json").json[
+        "entries"
+    ]
     assert [entry["kind"] for entry in entries] == [
         "register",
         "reserve",
         "confirm",
         "commit",
     ]
-    history = cli("ledger", "history", "clinic", *place)
+    history = cli("ledger", "history", "clinic", *ledger_option)
     assert _plain(history.out)
     assert "dp-merf" in history.out
-    assert cli("ledger", "check", *place, "--json").json["entries"] == 4
-    assert "whole" in cli("ledger", "check", *place).out
+    assert cli("ledger", "check", *ledger_option, "--json").json["entries"] == 4
+    assert "whole" in cli("ledger", "check", *ledger_option).out
     assert cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
-    ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)
+    ended = cli("ledger", "register", "clinic", "--epsilon", 9, *ledger_option)
     assert ended.code == 2
     assert "registered already" in ended.err
 
@@ -118,11 +122,11 @@ def parts(desk):
 
 def test_the_files_of_a_folder_are_told(desk, cli):
     folder = parts(desk)
-    told = f"{folder} is read as one table of 2 files: a.csv, b.csv"
+    sentence = f"{folder} is read as one table of 2 files: a.csv, b.csv"
     fit = ["fit", folder, *desk.fit()[2:]]
     drafted = ["schema", "init", folder, "-o", desk.folder / "drafted.toml"]
     kinds = "age=integer,income=continuous,job=categorical,answer=categorical"
-    found = [
+    command = [
         "schema",
         "discover",
         folder,
@@ -133,9 +137,9 @@ def test_the_files_of_a_folder_are_told(desk, cli):
         "-o",
         desk.folder / "found.toml",
     ]
-    for arguments in (fit, drafted, found):
+    for arguments in (fit, drafted, command):
         ended = cli(*arguments)
         assert ended.code == 0, ended.err
-        assert told in ended.err.replace("\n", " ").replace(
+        assert sentence in ended.err.replace("\n", " ").replace(
             "  ", " "
-        ) or told in ended.err.replace("\n", "")
+        ) or sentence in ended.err.replace("\n", "")

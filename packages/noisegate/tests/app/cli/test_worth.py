@@ -22,7 +22,7 @@ SCHEMA = Schema(
 SHARES = [0.5, 0.3, 0.2]
 
 
-def made(rows, seed=0, epsilon=0.2, **settings):
+def fitted_model(rows, seed=0, epsilon=0.2, **settings):
     random = np.random.default_rng(seed)
     job = random.choice(["cook", "nurse", "smith"], rows, p=SHARES)
     ill = random.random(rows) < np.where(job == "nurse", 0.4, 0.2)
@@ -34,9 +34,9 @@ def made(rows, seed=0, epsilon=0.2, **settings):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("worth") / "model"
-    made(2_000).save(place)
-    return place
+    path = tmp_path_factory.mktemp("worth") / "model"
+    fitted_model(2_000).save(path)
+    return path
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_effective_n_is_what_a_simulation_finds():
     truth = {"ill": 0.26, "nurse": 0.3}
     expected, off = [], {"ill": [], "nurse": []}
     for seed in range(60):
-        model = made(1_000, seed=seed, fit_options={"steps": 60})
+        model = fitted_model(1_000, seed=seed, fit_options={"steps": 60})
         expected.append([one.records for one in model.effective_n()])
         for name, question in (
             ("ill", "share(ill = true)"),
@@ -63,11 +63,11 @@ def test_effective_n_is_what_a_simulation_finds():
 
 
 def test_a_pair_that_was_not_measured_is_worth_nothing():
-    model = made(1_000, pairs="none")
+    model = fitted_model(1_000, pairs="none")
     assert [one.records > 0 for one in model.effective_n()] == [True, True, False]
-    told = guard(model, 10)
-    assert "pair" not in told.summary
-    assert "nothing for 1 column or pair, which was not measured" in told.sentence
+    guard_text = guard(model, 10)
+    assert "pair" not in guard_text.summary
+    assert "nothing for 1 column or pair, which was not measured" in guard_text.sentence
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_files_say_what_their_rows_are_worth(folder, tmp_path, cli):
 
     result = sample("copy.csv", 5_000)
     assert result.code == 0, result.err
-    said = " ".join((result.out + result.err).split())
-    assert "5,000 rows were drawn from a release of about" in said
+    text = " ".join((result.out + result.err).split())
+    assert "5,000 rows were drawn from a release of about" in text
     assert (
         "P-values and standard errors computed from the rows are wrong; `noisegate infer`"
-        in said
+        in text
     )
     page = json.loads((tmp_path / "copy.csv-metadata.json").read_text("utf-8"))
     assert page["url"] == "copy.csv"
@@ -168,14 +168,14 @@ WANTS_SCHEMA = Schema(
     ],
 )
 def test_a_want_is_a_question_and_half_a_width(text, want):
-    found = read_want(text, WANTS_SCHEMA)
-    assert found.question == want.question
-    assert found.half == pytest.approx(want.half)
-    assert found.level == want.level
+    planned_like = read_want(text, WANTS_SCHEMA)
+    assert planned_like.question == want.question
+    assert planned_like.half == pytest.approx(want.half)
+    assert planned_like.level == want.level
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("mean(age)", "must be a query and the half-width"),
         ("mean(age) ± 0", "the width must be above 0"),
@@ -186,8 +186,8 @@ def test_a_want_is_a_question_and_half_a_width(text, want):
         ("what ± 2", "is not understood"),
     ],
 )
-def test_what_is_no_want_is_refused(text, said):
-    with pytest.raises(OptionError, match=said):
+def test_what_is_no_want_is_refused(text, message):
+    with pytest.raises(OptionError, match=message):
         read_want(text, WANTS_SCHEMA)
 
 
@@ -239,7 +239,7 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
         '[columns.job]\nkind = "categorical"\nlevels = ["a", "b"]\n'
     )
 
-    def found(like):
+    def planned_like(like):
         ended = cli(
             *(
                 "plan",
@@ -257,11 +257,11 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
         assert ended.code == 0, ended.err
         return json.loads(ended.out)
 
-    assert found(narrow)["epsilon"] < (found(even)["epsilon"] or 100)
+    assert planned_like(narrow)["epsilon"] < (planned_like(even)["epsilon"] or 100)
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--epsilon", 1], "leave out --epsilon"),
         (["--method", "dp-merf"], "of one table by 'pairwise'"),
@@ -271,10 +271,10 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
         (["--unit-column", "job", "--contributions", 3], "one record each"),
     ],
 )
-def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, said):
+def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, message):
     ended = cli("plan", "--schema", desk.schema, "--want", "mean(age) +- 1", *more)
     assert ended.code == 2
-    assert said in " ".join(ended.err.split())
+    assert message in " ".join(ended.err.split())
 
 
 # A fit that ends far from its release is done, kept, and says so: in Python, in the folder, on the command line.
@@ -302,9 +302,9 @@ def test_in_python_it_is_a_warning_and_stands_in_the_model(tmp_path):
             out=tmp_path / "model",
         )
     assert model.summary.discrepancy > 2
-    kept = Synthesizer.load(tmp_path / "model").summary
-    assert kept == model.summary
-    assert "far from its release" in kept.notes["warning"]
+    summary = Synthesizer.load(tmp_path / "model").summary
+    assert summary == model.summary
+    assert "far from its release" in summary.notes["warning"]
     with pytest.warns(FitWarning, match=SAID):
         Pairwise(fit_options=FAR).fit(
             Gate(alike(), schema=FAR_FIT_SCHEMA, epsilon=10.0)
@@ -352,8 +352,8 @@ def test_the_command_line_says_it_on_standard_error_and_in_json(
     assert ended.code == 0
     assert ended.err.count("far from its release") == 1
     if json_too:
-        (said,) = json.loads(ended.out)["warnings"]
-        assert said == Synthesizer.load(tmp_path / "model").summary.notes["warning"]
+        (message,) = json.loads(ended.out)["warnings"]
+        assert message == Synthesizer.load(tmp_path / "model").summary.notes["warning"]
         options[-1] = tmp_path / "near"
         assert (
             json.loads(cli("fit", tmp_path / "data.csv", *options, "--json").out)[
@@ -364,7 +364,7 @@ def test_the_command_line_says_it_on_standard_error_and_in_json(
 
 
 def test_calibrated_rows_agree_with_infer_and_their_file_says_so(tmp_path, cli):
-    model = made(2_000, moments_share=0.43)
+    model = fitted_model(2_000, moments_share=0.43)
     model.save(tmp_path / "model")
     out = tmp_path / "rows.csv"
     ended = cli(
@@ -380,7 +380,7 @@ def test_calibrated_rows_agree_with_infer_and_their_file_says_so(tmp_path, cli):
 
 
 def test_few_calibrated_rows_say_how_far_they_are_off(tmp_path, cli):
-    made(2_000, moments_share=0.43).save(tmp_path / "model")
+    fitted_model(2_000, moments_share=0.43).save(tmp_path / "model")
     ended = cli(
         "sample", tmp_path / "model", "-n", 30, "-o", tmp_path / "r.csv", "--calibrated"
     )

@@ -55,11 +55,11 @@ def test_missing_cells_are_read_again_as_missing(missing_values, ending, tmp_pat
     with table_writer(out, schema) as write:
         for table in tables:
             write(table)
-    found = decode(
+    decoded = decode(
         EncodedTable.concatenate(list(TableSource(out, schema).batches())), schema
     )
-    assert found.slice(0, 100).equals(tables[0])
-    assert found.slice(100).equals(tables[1])
-    assert all(found[name].null_count > 10 for name in schema.names[:-1])
+    assert decoded.slice(0, 100).equals(tables[0])
+    assert decoded.slice(100).equals(tables[1])
+    assert all(decoded[name].null_count > 10 for name in schema.names[:-1])
     if ending == "csv":
         assert (",," in out.read_text()) is ("" in missing_values)

@@ -181,30 +181,32 @@ GRIDS = {
 def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(
     name, tmp_path
 ):
-    values, says = GRIDS[name]
-    found = written(tmp_path, {name: values})
-    form = column_form(found.schema.columns[0])
-    assert {key: form[key] for key in ("kind", "step", "atoms") if key in form} == says
-    assert bool(found.entries[0].comments) == (len(says) > 1)
-    again = Schema.loads(found.toml())
-    assert again == found.schema
-    source = TableSource(tmp_path / "public.csv", again)
-    back = decode(EncodedTable.concatenate(list(source.batches())), again)[
+    values, expected = GRIDS[name]
+    draft = written(tmp_path, {name: values})
+    form = column_form(draft.schema.columns[0])
+    assert {
+        key: form[key] for key in ("kind", "step", "atoms") if key in form
+    } == expected
+    assert bool(draft.entries[0].comments) == (len(expected) > 1)
+    reread = Schema.loads(draft.toml())
+    assert reread == draft.schema
+    source = TableSource(tmp_path / "public.csv", reread)
+    back = decode(EncodedTable.concatenate(list(source.batches())), reread)[
         name
     ].to_pylist()
     assert back == (
         pytest.approx(values.tolist())
-        if says["kind"] == "continuous"
+        if expected["kind"] == "continuous"
         else pa.array(values).to_pylist()
     )
 
 
 def rules_of(tmp_path, columns):
-    found = written(tmp_path, columns)
-    assert Schema.loads(found.toml()) == found.schema
-    assert len(found.rules.reasons) == len(found.schema.constraints)
-    rules = (*found.schema.relations, *found.schema.constraints)
-    return {str(one) for one in rules}, " ".join(found.rules.remarks)
+    draft = written(tmp_path, columns)
+    assert Schema.loads(draft.toml()) == draft.schema
+    assert len(draft.rules.reasons) == len(draft.schema.constraints)
+    rules = (*draft.schema.relations, *draft.schema.constraints)
+    return {str(rule) for rule in rules}, " ".join(draft.rules.remarks)
 
 
 def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
@@ -257,7 +259,7 @@ def test_numbers_that_follow_from_each_other_are_related_or_remarked(tmp_path):
         (shares, "1 = fat + carbs + rest"),
     ):
         assert relation in rules_of(tmp_path, columns)[0]
-    for columns, said in (
+    for columns, message in (
         (
             {"one": other, "more": other + 0.01 * (fat[:, 1] - 0.3), "low": fat[:, 0]},
             "one, more: each nearly follows from the rest, as a sum",
@@ -280,9 +282,9 @@ def test_numbers_that_follow_from_each_other_are_related_or_remarked(tmp_path):
             "",
         ),
     ):
-        told = rules_of(tmp_path, columns)[1]
-        assert said in told
-        assert told.count("each nearly") == bool(said)
+        remarks = rules_of(tmp_path, columns)[1]
+        assert message in remarks
+        assert remarks.count("each nearly") == bool(message)
 
 
 def test_what_is_never_said_together_is_impossible(tmp_path):
@@ -308,31 +310,31 @@ def test_what_is_never_said_together_is_impossible(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("times", "said"), [(1, set()), (10, {"high >= low"})])
-def test_a_comparison_needs_records_that_would_break_it(times, said, tmp_path):
-    place = np.arange(300)
-    low = place % 100
+@pytest.mark.parametrize(("times", "message"), [(1, set()), (10, {"high >= low"})])
+def test_a_comparison_needs_records_that_would_break_it(times, message, tmp_path):
+    index = np.arange(300)
+    low = index % 100
     high = np.where(
-        place < 15, low, low + 100
+        index < 15, low, low + 100
     )  # independent, 1 in 40 would be the lesser one: 7 of 300
     assert (
         rules_of(tmp_path, {"low": np.tile(low, times), "high": np.tile(high, times)})[
             0
         ]
-        == said
+        == message
     )
 
 
 def test_names_that_end_lines_stay_in_their_comment(tmp_path):
-    found = written(tmp_path, {"a": START, "b": START + DAYS})
+    draft = written(tmp_path, {"a": START, "b": START + DAYS})
     odd = replace(
-        found,
+        draft,
         entries=(
-            replace(found.entries[0], comments=("one\ntwo = 3\r",)),
-            *found.entries[1:],
+            replace(draft.entries[0], comments=("one\ntwo = 3\r",)),
+            *draft.entries[1:],
         ),
     )
-    assert Schema.loads(odd.toml()) == found.schema
+    assert Schema.loads(odd.toml()) == draft.schema
 
 
 # A schema of linked tables drafted from public files: which column names the parents, and what children show.
@@ -364,9 +366,9 @@ def clinic(people=60, seed=0):
 
 
 def test_the_draft_says_what_hangs_on_what_and_why(tmp_path):
-    found = draft_linked(files(tmp_path, **clinic()))
-    text = found.toml()
-    schema = found.schema
+    draft = draft_linked(files(tmp_path, **clinic()))
+    text = draft.toml()
+    schema = draft.schema
     assert LinkedSchema.loads(text) == schema
     assert [
         (table.name, table.parent, table.parent_key, table.key)

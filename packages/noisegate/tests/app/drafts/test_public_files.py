@@ -25,15 +25,16 @@ EXPECTED = tomllib.loads((FILES / "expected-drafts.toml").read_text("utf-8"))
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_file_is_drafted_as_it_is_meant_and_written_as_it_is_spelt(name):
     file = FILES / f"{name}.csv"
-    found = draft(file, label="class" if name == "plain" else None)
-    assert {entry.name: dict(entry.form) for entry in found.entries} == EXPECTED[name]
-    assert Schema.loads(found.toml()) == found.schema
-    cells, copy = read_table(file), read_table(file, found.schema)
-    for column in found.schema.columns:
+    drafted = draft(file, label="class" if name == "plain" else None)
+    assert {entry.name: dict(entry.form) for entry in drafted.entries} == EXPECTED[name]
+    assert Schema.loads(drafted.toml()) == drafted.schema
+    cells, copy = read_table(file), read_table(file, drafted.schema)
+    for column in drafted.schema.columns:
         if getattr(column, "format", None) or getattr(column, "words", None):
             spelt = [cell.removesuffix(".0") for cell in cells[column.name].to_pylist()]
             expected = [
-                None if cell in found.schema.missing_values else cell for cell in spelt
+                None if cell in drafted.schema.missing_values else cell
+                for cell in spelt
             ]
             assert copy[column.name].cast(pa.string()).to_pylist() == expected, (
                 column.name
@@ -63,12 +64,12 @@ ODD = {
 @pytest.mark.parametrize("kind", ODD)
 def test_no_type_stops_a_draft_nor_the_reading_of_other_columns(kind):
     table = ODD[kind]([row % 20 for row in range(ROWS)])
-    found = draft(table)
+    drafted = draft(table)
     assert (
-        found.ignored["x"]
+        drafted.ignored["x"]
         == f"x: ignored: values of type {kind} have no kind in a schema; convert them"
     )
-    assert sum(map(len, open_source(table, found.schema).batches())) == ROWS
+    assert sum(map(len, open_source(table, drafted.schema).batches())) == ROWS
 
 
 # A public data set that holds a file of the private one is found, and one that does not is not.

@@ -113,8 +113,8 @@ def test_columns_that_hardly_ever_say_anything_else_are_not_called_equal(
 
 def test_levels_that_may_be_missing_are_called_equal():
     towns = RANDOM.choice(["bonn", "köln"], RECORD_COUNT)
-    known = np.where(RANDOM.random(RECORD_COUNT) < 0.2, None, towns)
-    rules, _ = drafted_rules(first=known, second=known)
+    known_towns = np.where(RANDOM.random(RECORD_COUNT) < 0.2, None, towns)
+    rules, _ = drafted_rules(first=known_towns, second=known_towns)
     assert "second = first" in rules
 
 

@@ -25,26 +25,26 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     with caplog.at_level(logging.INFO, logger="noisegate"):
         SMALL.fit(TABLE, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
     assert {record.name.partition(".")[0] for record in caplog.records} == {"noisegate"}
-    assert [type(one) for one in logging.getLogger("noisegate").handlers] == [
+    assert [type(handler) for handler in logging.getLogger("noisegate").handlers] == [
         logging.NullHandler
     ]
-    said = "\n".join(caplog.messages)
-    assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
-    assert f"epsilon = 2 is recorded under 'clinic' in {tmp_path / 'ledger.db'}" in said
-    assert "Reading records: done in" in said
-    assert "Fitting: done in" in said
-    assert "verdict: " in said
-    assert "200" not in said, "the number of records is private"
+    log = "\n".join(caplog.messages)
+    assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in log
+    assert f"epsilon = 2 is recorded under 'clinic' in {tmp_path / 'ledger.db'}" in log
+    assert "Reading records: done in" in log
+    assert "Fitting: done in" in log
+    assert "verdict: " in log
+    assert "200" not in log, "the number of records is private"
 
 
 def test_the_log_of_reading_tells_time_and_no_count(monkeypatch, caplog):
     monkeypatch.setattr(shown, "EVERY", 0.0)
-    told = []
+    logs = []
     for records in (19_999, 20_000):
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="noisegate"):
             SMALL.fit(TABLE.slice(0, 1).take([0] * records), schema=SCHEMA, epsilon=2.0)
-        told.append(
+        logs.append(
             {
                 re.sub(r"[0-9.]+ s\b", "T s", line)
                 for line in caplog.messages
@@ -52,22 +52,22 @@ def test_the_log_of_reading_tells_time_and_no_count(monkeypatch, caplog):
             }
         )
     assert (
-        told[0]
-        == told[1]
+        logs[0]
+        == logs[1]
         == {"Reading records: T s so far", "Reading records: done in T s"}
     )
 
 
 def test_the_file_of_a_run_is_the_same_for_any_number_of_records(tmp_path):
-    told = []
+    logs = []
     for records in (19_999, 20_000):
         path = tmp_path / f"{records}.log"
         table = TABLE.slice(0, 1).take([0] * records)
         SMALL.fit(table, schema=SCHEMA, epsilon=2.0, log=path)
         lines = [line.partition(" ")[2] for line in path.read_text().splitlines()]
-        told.append([line for line in lines if not line.startswith("Fitted")])
-    assert told[0] == told[1]
-    assert len(told[0]) == 6
+        logs.append([line for line in lines if not line.startswith("Fitted")])
+    assert logs[0] == logs[1]
+    assert len(logs[0]) == 6
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -87,11 +87,11 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path, monkeypatch):
 def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(
     monkeypatch, tmp_path
 ):
-    told = []
+    updates = []
     monkeypatch.setattr(
         shown,
         "bar",
-        lambda *_: nullcontext(lambda done, note: told.append((done, note))),
+        lambda *_: nullcontext(lambda done, note: updates.append((done, note))),
     )
     monkeypatch.setattr(
         observer,
@@ -109,7 +109,7 @@ def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(
     )
     parts = [
         (part, int(note.split()[-1].replace(",", "")))
-        for part, note in told
+        for part, note in updates
         if "over" in note
     ]
     assert len(parts) > 1
@@ -124,7 +124,7 @@ def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
     settings = {"steps": 40, "sampling_probability": 0.1, "projection": None}
     with caplog.at_level(logging.INFO, logger="noisegate"):
         fit(TABLE, method="dp-llm", schema=SCHEMA, epsilon=2.0, records=200, **settings)
-    lines = [one for one in caplog.messages if "epsilon so far" in one]
+    lines = [message for message in caplog.messages if "epsilon so far" in message]
     costs = [float(line.rpartition(" ")[2]) for line in lines]
     assert lines[0].startswith("Training: ")
     assert len(lines) == 40

@@ -57,7 +57,7 @@ def table():
     )
 
 
-def made(desk, data=None, **options):
+def fitted(desk, data=None, **options):
     booked = {"dataset": "clinic", "ledger": desk / "ledger.db"}
     return noisegate.fit(
         table() if data is None else data,
@@ -81,7 +81,7 @@ def test_a_fit_that_is_stopped_goes_on_from_its_folder(desk, ctrl_c):
     ctrl_c(MomentMatching, "_descend", 3)
     out = desk / "model"
     with pytest.raises(KeyboardInterrupt) as stopped:
-        made(desk, out=out, **TINY)
+        fitted(desk, out=out, **TINY)
     call = f"noisegate.fit(out={str(out)!r}, resume=True)"
     assert "the release is kept" in stopped.value.__notes__[0]
     assert call in stopped.value.__notes__[0]
@@ -90,7 +90,7 @@ def test_a_fit_that_is_stopped_goes_on_from_its_folder(desk, ctrl_c):
     with pytest.raises(
         ModelError, match="holds an unfinished fit whose budget is spent"
     ):
-        made(desk, out=out, **TINY)
+        fitted(desk, out=out, **TINY)
     synthesizer = noisegate.fit(table(), out=out, resume=True)
     assert isinstance(synthesizer.sample(5), pd.DataFrame)
     assert noisegate.Synthesizer.load(out).certificate == synthesizer.certificate
@@ -101,14 +101,14 @@ def test_a_fit_that_is_stopped_goes_on_from_its_folder(desk, ctrl_c):
 def test_a_fit_without_a_folder_is_kept_in_the_state_directory(desk, ctrl_c):
     ctrl_c(MomentMatching, "_descend", 3)
     with pytest.raises(KeyboardInterrupt) as stopped:
-        made(desk, **TINY)
+        fitted(desk, **TINY)
     (folder,) = kept(desk)
     assert f"noisegate.fit(resume={str(folder)!r})" in stopped.value.__notes__[0]
     assert spent(desk) == (0, 1, 0)
     assert noisegate.fit(resume=folder).sample(3).num_rows == 3
     assert kept(desk) == []
     assert spent(desk) == (0, 1, 0)
-    made(desk, **TINY)
+    fitted(desk, **TINY)
     assert kept(desk) == []
 
 
@@ -117,7 +117,7 @@ def test_whatever_stops_a_fit_keeps_its_release(desk, monkeypatch, error):
     with monkeypatch.context() as broken:
         broken.setattr(MomentMatching, "run", lambda *_: (_ for _ in ()).throw(error))
         with pytest.raises(type(error)) as stopped:
-            made(desk, **TINY)
+            fitted(desk, **TINY)
     (folder,) = kept(desk)
     assert str(folder) in stopped.value.__notes__[0]
     assert noisegate.fit(resume=str(folder)).certificate.epsilon == 1
@@ -126,7 +126,7 @@ def test_whatever_stops_a_fit_keeps_its_release(desk, monkeypatch, error):
 def test_ctrl_c_while_noise_is_drawn_waits_for_the_release(desk, ctrl_c):
     ctrl_c(LocalEngine, "sum")
     with pytest.raises(KeyboardInterrupt):
-        made(desk, **TINY)
+        fitted(desk, **TINY)
     assert spent(desk) == (0, 1, 0)
     assert noisegate.fit(resume=kept(desk)[0]).certificate.epsilon == 1
 
@@ -134,7 +134,7 @@ def test_ctrl_c_while_noise_is_drawn_waits_for_the_release(desk, ctrl_c):
 def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
     ctrl_c(Ledger, "reserve")
     with pytest.raises(KeyboardInterrupt) as stopped:
-        made(desk, **TINY)
+        fitted(desk, **TINY)
     assert stopped.value.__notes__ == ["No noise was drawn, so nothing was spent."]
     assert spent(desk) == (0, 0, 1)
     assert kept(desk) == []
@@ -143,7 +143,7 @@ def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
 def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
     ctrl_c(Session, "step", 3)
     with pytest.raises(KeyboardInterrupt) as stopped:
-        made(desk, **LLM)
+        fitted(desk, **LLM)
     (folder,) = kept(desk)
     assert (
         "Stopped after 3 of 6 steps, which cost epsilon = 0."
@@ -166,7 +166,7 @@ def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
     with pytest.raises(OptionError, match="data is missing"):
         noisegate.fit(resume=folder)
     # The whole call once more, which is what a script does.
-    classifier = made(desk, resume=folder, **LLM)
+    classifier = fitted(desk, resume=folder, **LLM)
     assert classifier.certificate.epsilon == 1
     assert spent(desk) == (0, 1, 0)
     assert kept(desk) == []
@@ -188,7 +188,7 @@ def test_a_model_does_not_come_to_lie_among_the_records(desk):
     (desk / "records").mkdir()
     table().to_csv(desk / "records" / "part.csv", index=False)
     with pytest.raises(OptionError, match=r"out=.*: lies in .*records"):
-        made(desk, data=desk / "records", out=desk / "records" / "model", **TINY)
+        fitted(desk, data=desk / "records", out=desk / "records" / "model", **TINY)
 
 
 def test_where_no_state_directory_can_be_made_a_temporary_one_is(desk, monkeypatch):
@@ -210,7 +210,7 @@ LARGE = {
 
 @pytest.mark.parametrize("method", LARGE)
 def test_ten_thousand_records_are_fitted_and_spent_once(desk, method):
-    made(
+    fitted(
         desk,
         pd.concat([table()] * 167),
         **{"method": method, "device": "cpu"} | LARGE[method],

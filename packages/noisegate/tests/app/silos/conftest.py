@@ -32,11 +32,11 @@ ONE_ROUND = {"schema": SCHEMA, "method": Pairwise(cells=128)}
 def answers():
     """Returns the releases of one round of all silos; ε may be each silo's own."""
 
-    def released(epsilon=1.0, silos=tuple(SIZES), after=None, **asked):
-        asked = asked or {"schema": SCHEMA, "method": Pairwise(cells=6)}
+    def released(epsilon=1.0, silos=tuple(SIZES), after=None, **request):
+        request = request or {"schema": SCHEMA, "method": Pairwise(cells=6)}
         each = epsilon if isinstance(epsilon, dict) else dict.fromkeys(silos, epsilon)
         return [
-            release(TABLES[name], silo=name, epsilon=each[name], after=after, **asked)
+            release(TABLES[name], silo=name, epsilon=each[name], after=after, **request)
             for name in silos
         ]
 

@@ -78,14 +78,14 @@ def test_the_largest_delta_is_that_of_all(answers):
 def test_a_model_folder_lists_the_silos_and_can_be_recomputed(answers, tmp_path):
     released = answers(**ONE_ROUND)
     merge(released, stated_by="the registry", out=tmp_path / "model")
-    found = verify(tmp_path / "model")
-    members = found.certificate.silos.members
+    verified = verify(tmp_path / "model")
+    members = verified.certificate.silos.members
     assert [silo.certificates for silo in members] == [
         (one.certificate.digest(),) for one in released
     ]
     page = (tmp_path / "model" / "certificate.md").read_text()
     assert "3 silos were added up: north, south, west. the registry states" in page
-    assert Certificate.from_json(found.certificate.to_json()) == found.certificate
+    assert Certificate.from_json(verified.certificate.to_json()) == verified.certificate
 
 
 def test_both_rounds_are_in_the_certificate(answers):
@@ -104,9 +104,9 @@ def test_both_rounds_are_in_the_certificate(answers):
 
 
 def test_a_round_before_the_last_is_a_release(answers, tmp_path):
-    made = merge(answers(), out=tmp_path / "first")
-    assert verify(tmp_path / "first").certificate == made.certificate
-    assert set(made.values) == {"fine", "coarse"}
+    merged = merge(answers(), out=tmp_path / "first")
+    assert verify(tmp_path / "first").certificate == merged.certificate
+    assert set(merged.values) == {"fine", "coarse"}
 
 
 def test_one_folder_and_one_silo_twice_are_refused(answers):
@@ -199,10 +199,10 @@ def test_tampered_values_and_certificates_are_refused(answers, tmp_path):
     with pytest.raises(ModelError, match="hashes differ"):
         merge(folders)
     path.write_bytes(whole)
-    told = folders[0] / "certificate.json"
-    content = json.loads(told.read_text())
+    certificate_file = folders[0] / "certificate.json"
+    content = json.loads(certificate_file.read_text())
     content["guarantee"]["epsilon"] = 0.5
-    told.write_text(json.dumps(content))
+    certificate_file.write_text(json.dumps(content))
     with pytest.raises(ModelError, match="do not rely on it"):
         merge(folders)
 
@@ -212,14 +212,16 @@ def test_tampered_values_and_certificates_are_refused(answers, tmp_path):
 
 def test_both_rounds_of_a_silo_cost_what_one_fit_does(tmp_path):
     book = ledger_of(tmp_path, "ward", epsilon=1)
-    asked = {"schema": SCHEMA, "method": Pairwise(cells=6), "epsilon": 1.0}
+    request = {"schema": SCHEMA, "method": Pairwise(cells=6), "epsilon": 1.0}
     booked = {"ledger": book, "dataset": "ward"}
     first = [
-        release(TABLES[name], silo=name, **asked, **(booked if name == "north" else {}))
+        release(
+            TABLES[name], silo=name, **request, **(booked if name == "north" else {})
+        )
         for name in SIZES
     ]
     merged = add_up(first)
-    north = release(TABLES["north"], silo="north", after=merged, **asked, **booked)
+    north = release(TABLES["north"], silo="north", after=merged, **request, **booked)
     events = (*first[0].certificate.events, *north.certificate.events)
     assert {event.name for event in events} == {
         "fine",
@@ -231,21 +233,21 @@ def test_both_rounds_of_a_silo_cost_what_one_fit_does(tmp_path):
     assert 0.999 < accounting.epsilon(events, 1e-5) <= 1
     assert 0.999 < book.show("ward")[0].spent <= 1
     with pytest.raises(BudgetRefusedError):
-        release(TABLES["north"], silo="north", after=merged, **asked, **booked)
+        release(TABLES["north"], silo="north", after=merged, **request, **booked)
 
 
 def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(
     answers, monkeypatch
 ):
-    asked = []
+    requests = []
     ask = Pairwise.next_round
     monkeypatch.setattr(
-        Pairwise, "next_round", lambda *all: asked.append(ask(*all)) or asked[-1]
+        Pairwise, "next_round", lambda *all: requests.append(ask(*all)) or requests[-1]
     )
     merged = add_up(answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}))
-    asked.clear()
+    requests.clear()
     answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}, after=merged)
-    maps = [one for one in asked if "pairs" in one]
+    maps = [one for one in requests if "pairs" in one]
     assert len(maps) >= len(SIZES)
     assert all(one["pairs"].tables == maps[0]["pairs"].tables for one in maps)
     assert all(
@@ -257,16 +259,16 @@ def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(
 
 def test_a_release_is_a_folder_that_anyone_can_check(tmp_path):
     out = tmp_path / "north"
-    made = release(TABLES["north"], silo="north", epsilon=1.0, out=out, **ONE_ROUND)
+    released = release(TABLES["north"], silo="north", epsilon=1.0, out=out, **ONE_ROUND)
     assert sorted(path.name for path in out.iterdir()) == [
         "certificate.json",
         "certificate.md",
         "release.safetensors",
     ]
-    found = verify(out)
-    assert found.recomputed_epsilon <= 1
-    assert found.certificate == made.certificate
-    assert found.certificate.public["silo"] == "north"
+    verified = verify(out)
+    assert verified.recomputed_epsilon <= 1
+    assert verified.certificate == released.certificate
+    assert verified.certificate.public["silo"] == "north"
 
 
 @pytest.mark.parametrize("silo", ["", " ", "a\nb", None])
@@ -277,14 +279,14 @@ def test_a_silo_needs_a_name(silo):
 
 def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
     merged = add_up(answers())
-    asked = {"schema": SCHEMA, "epsilon": 1.0}
+    request = {"schema": SCHEMA, "epsilon": 1.0}
     with pytest.raises(OptionError, match="after: its plan is"):
         release(
             TABLES["north"],
             silo="north",
             after=merged,
             method=Pairwise(cells=7),
-            **asked,
+            **request,
         )
     with pytest.raises(
         OptionError,
@@ -295,7 +297,7 @@ def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
             silo="east",
             after=merged,
             method=Pairwise(cells=6),
-            **asked,
+            **request,
         )
     with pytest.raises(OptionError, match="'north' began with 1 at 1e-05"):
         release(
@@ -303,7 +305,7 @@ def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
             silo="north",
             after=merged,
             method=Pairwise(cells=6),
-            **{**asked, "epsilon": 2.0},
+            **{**request, "epsilon": 2.0},
         )
     with pytest.raises(OptionError, match="after: its plan is"):
         release(
@@ -311,7 +313,7 @@ def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
             silo="north",
             after=answers()[0],
             method=Pairwise(cells=7),
-            **asked,
+            **request,
         )
 
 
@@ -359,9 +361,9 @@ def identity(**changes):
 
 
 def test_the_same_inputs_have_the_same_identifier():
-    again = Schema.from_json(json.loads(json.dumps(SCHEMA.to_json())))
+    reread = Schema.from_json(json.loads(json.dumps(SCHEMA.to_json())))
     assert identity() == identity(
-        method=Pairwise(), schema=again, epsilon=1, dataset=None
+        method=Pairwise(), schema=reread, epsilon=1, dataset=None
     )
 
 
@@ -419,7 +421,7 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"settings": {"cells": 5}}, "it was changed"),
         ({"contributions": 2, "unit_column": "id"}, "it was changed"),
@@ -438,11 +440,11 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
         ({"noise": None}, "not a published plan"),
     ],
 )
-def test_a_plan_that_was_changed_is_refused(tmp_path, change, says):
+def test_a_plan_that_was_changed_is_refused(tmp_path, change, message):
     path = tmp_path / "plan.json"
     write_plan(settle_run(run()), path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises((ModelError, OptionError), match=says):
+    with pytest.raises((ModelError, OptionError), match=message):
         read_plan(path)
 
 
@@ -463,9 +465,9 @@ def test_every_silo_states_what_all_released(answers, tmp_path, edit):
         (tmp_path / "round" / "certificate.json").read_text("utf-8")
     )
     edit(certificate["silos"]["silos"][1]["events"])
-    told = Certificate.from_json(certificate)
+    reread = Certificate.from_json(certificate)
     with pytest.raises(ModelError, match=r"sensitivity=1, below|other releases"):
         _check_events(
-            replace(Release.load(tmp_path / "round"), certificate=told),
+            replace(Release.load(tmp_path / "round"), certificate=reread),
             tmp_path / "round",
         )

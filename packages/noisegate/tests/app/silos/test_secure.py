@@ -44,18 +44,18 @@ def shares(keys):
     """Returns the shares of all silos in one round."""
 
     def released(
-        silos=tuple(SIZES), colluding=0, epsilon=1.0, after=None, folder=keys, **asked
+        silos=tuple(SIZES), colluding=0, epsilon=1.0, after=None, folder=keys, **request
     ):
-        asked = asked or ONE_ROUND
-        told = {
+        request = request or ONE_ROUND
+        options = {
             "secure_sum": folder,
             "colluding": colluding,
             "epsilon": epsilon,
             "after": after,
-            **asked,
+            **request,
         }
         return [
-            release(TABLES[name], silo=name, key=folder / f"{name}.key", **told)
+            release(TABLES[name], silo=name, key=folder / f"{name}.key", **options)
             for name in silos
         ]
 
@@ -110,16 +110,16 @@ def test_shares_of_those_who_do_not_collude_suffice(shares, monkeypatch, colludi
     monkeypatch.setattr(
         noise,
         "add_noise",
-        lambda sums, **told: drawn.append(told) or add_noise(sums, **told),
+        lambda sums, **options: drawn.append(options) or add_noise(sums, **options),
     )
     (north,) = shares(silos=("north",), colluding=colluding)
     assert north.certificate.check() <= 1
-    for event, told in zip(north.certificate.events, drawn, strict=True):
-        assert told["sampler"].value == "discrete-gaussian"
+    for event, options in zip(north.certificate.events, drawn, strict=True):
+        assert options["sampler"].value == "discrete-gaussian"
         honest = len(SIZES) - colluding
         assert (
             event.noise_std
-            <= told["noise_std"] * np.sqrt(honest)
+            <= options["noise_std"] * np.sqrt(honest)
             < event.noise_std * (1 + 1e-9)
         )
 
@@ -149,10 +149,10 @@ def test_a_unit_in_all_silos_moves_the_sum_once_for_each(shares):
 
 
 def test_two_rounds_under_masks(shares):
-    asked = {"schema": SCHEMA, "method": Pairwise(cells=6), "colluding": 1}
-    first = add_up(shares(**asked))
+    request = {"schema": SCHEMA, "method": Pairwise(cells=6), "colluding": 1}
+    first = add_up(shares(**request))
     assert set(first.values) == {"coarse", "fine"}
-    done = add_up(shares(after=first, **asked), after=first)
+    done = add_up(shares(after=first, **request), after=first)
     assert 0.999 < done.certificate.check() <= 1
     assert done.values["counts"].sum() == pytest.approx(
         sum(SIZES.values()), abs=6 * done.noise_std["counts"] * 2
@@ -203,14 +203,14 @@ def test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing(
 
 
 def test_rounds_go_on_as_they_began(shares, answers):
-    asked = {"schema": SCHEMA, "method": Pairwise(cells=6)}
-    plain, masked = add_up(answers(**asked)), add_up(shares(**asked))
+    request = {"schema": SCHEMA, "method": Pairwise(cells=6)}
+    plain, masked = add_up(answers(**request)), add_up(shares(**request))
     with pytest.raises(OptionError, match="the round before was no secure sum"):
-        shares(silos=("north",), after=plain, **asked)
+        shares(silos=("north",), after=plain, **request)
     with pytest.raises(
         OptionError, match="the round before was a secure sum with colluding=0"
     ):
-        answers(silos=("north",), after=masked, **asked)
+        answers(silos=("north",), after=masked, **request)
 
 
 def test_keys(keys, tmp_path):

@@ -79,13 +79,13 @@ def test_a_key_that_others_may_have_read_signs_nothing(signed, tmp_path):
 def test_a_flipped_byte_is_found(name, signed, tmp_path):
     folder = shutil.copytree(signed / "model", tmp_path / "model")
     content = bytearray((folder / name).read_bytes())
-    for place in range(0, len(content), max(len(content) // 7, 1)):
-        if not bytes(content[place : place + 1]).isspace():
-            content[place] ^= 1
+    for index in range(0, len(content), max(len(content) // 7, 1)):
+        if not bytes(content[index : index + 1]).isspace():
+            content[index] ^= 1
             (folder / name).write_bytes(content)
             with pytest.raises(ModelError):
                 check_signature(folder, signed / "owner.pub")
-            content[place] ^= 1
+            content[index] ^= 1
 
 
 def test_another_owner_and_files_that_come_and_go_are_found(signed, tmp_path):

@@ -92,7 +92,7 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "says"),
+    ("change", "code", "message"),
     [
         ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),
         ("epsilon = 3.5", 3, "of the cap of data set 'clinic', 3, about 3 is left"),
@@ -104,15 +104,17 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     ],
 )
 def test_what_would_be_refused_later_is_refused_before_anything_is_registered(
-    change, code, says, desk, cli
+    change, code, message, desk, cli
 ):
     if "out" in change:
         (desk.folder / "model-synthetic.csv").touch()
     keys = [line.partition(" ")[0] for line in change.splitlines()]
-    kept = [line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys]
-    (desk.folder / "answers.toml").write_text("\n".join([*kept, change]) + "\n")
+    lines = [
+        line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys
+    ]
+    (desk.folder / "answers.toml").write_text("\n".join([*lines, change]) + "\n")
     ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert (ended.code, says in said(ended.err)) == (code, True), ended.err
+    assert (ended.code, message in said(ended.err)) == (code, True), ended.err
     assert desk.ledger.read_bytes() == desk.registered
 
 

@@ -70,12 +70,12 @@ def people(rows=ROWS):
 
 
 @pytest.fixture(scope="module")
-def found():
+def discovered():
     return discover_schema(people(), epsilon=5.0, kinds=KINDS, label="member")
 
 
-def test_bounds_and_levels_are_found(found):
-    schema = found.schema
+def test_bounds_and_levels_are_found(discovered):
+    schema = discovered.schema
     assert schema.names == ("age", "rate", "born", "seen", "met", "job", "member")
     assert schema.label == "member"
     assert schema.ignore == ("id", "secret")
@@ -108,34 +108,34 @@ def test_bounds_and_levels_are_found(found):
     assert schema.column("job") == expected
 
 
-def test_the_file_says_what_was_bought_and_nothing_private(found):
-    assert found.toml.startswith(
+def test_the_file_says_what_was_bought_and_nothing_private(discovered):
+    assert discovered.toml.startswith(
         "# Discovered with (5, 1e-05)-differential privacy, add-remove, unit: record.\n"
     )
-    assert '# "id": ignored: no level had about' in found.toml
-    assert '"secret": ignored' not in found.toml
-    assert "records lack a value\n[columns.age]" in found.toml
+    assert '# "id": ignored: no level had about' in discovered.toml
+    assert '"secret": ignored' not in discovered.toml
+    assert "records lack a value\n[columns.age]" in discovered.toml
     assert (
-        f"noise of ±{2 * found.certificate.events[0].noise_std / RECORD:.0f} records on each count"
-        in found.toml
+        f"noise of ±{2 * discovered.certificate.events[0].noise_std / RECORD:.0f} records on each count"
+        in discovered.toml
     )
     # Each note stands above its own column. A quarter of the records lack a value, and noise is about three of them.
-    lines = found.toml.splitlines()
+    lines = discovered.toml.splitlines()
     for name, note in (
         ("rate", r"moved to the nearer bound; (\d+) ± \d+"),
         ("job", r'became "\(other\)"; about (\d+)'),
     ):
-        told = re.search(
+        note_line = re.search(
             f"{note} records lack a value$", lines[lines.index(f"[columns.{name}]") - 1]
         )
-        assert abs(int(told[1]) - ROWS / 4) < 50
-    assert "canary" not in found.toml
-    assert "astronaut" not in found.toml
-    assert "person" not in found.toml
+        assert abs(int(note_line[1]) - ROWS / 4) < 50
+    assert "canary" not in discovered.toml
+    assert "astronaut" not in discovered.toml
+    assert "person" not in discovered.toml
 
 
-def test_the_certificate_costs_what_was_asked_and_names_what_was_public(found):
-    certificate = found.certificate
+def test_the_certificate_costs_what_was_asked_and_names_what_was_public(discovered):
+    certificate = discovered.certificate
     assert 4.99 < certificate.check() <= certificate.epsilon == 5.0
     assert [event.name for event in certificate.events] == [
         "magnitudes",
@@ -168,11 +168,13 @@ def test_a_label_is_never_missing_unless_that_is_stated(tmp_path, label):
         .select(["age", "member", "work"])
     )
     kinds = {"age": "integer", "member": "boolean", "*": "categorical"}
-    found = discover_schema(table, epsilon=5.0, kinds=kinds, label=label)
-    assert [column.name for column in found.schema.columns if not column.missing] == [
-        label
-    ]
-    assert found.toml.count("records lack a value") == (2 if label == "member" else 1)
+    discovery = discover_schema(table, epsilon=5.0, kinds=kinds, label=label)
+    assert [
+        column.name for column in discovery.schema.columns if not column.missing
+    ] == [label]
+    assert discovery.toml.count("records lack a value") == (
+        2 if label == "member" else 1
+    )
     kind = kinds.pop(label, "categorical")
     for stated, missing in (("", False), ("missing = true\n", True)):
         (tmp_path / "public.toml").write_text(
@@ -222,13 +224,13 @@ def test_given_facts_are_kept_and_cost_nothing(tmp_path):
 def test_where_nothing_stands_out_the_file_says_so():
     # Text only: the bounds of a column of numbers appear out of nothing with probability 1/1000.
     names = ("job", "id", "member")
-    found = discover_schema(
+    discovery = discover_schema(
         people(20).select(names),
         epsilon=0.2,
         kinds={name: KINDS[name] for name in names},
     )
-    assert found.schema.names == ("member",)
-    assert found.schema.ignore == ("job", "id")
+    assert discovery.schema.names == ("member",)
+    assert discovery.schema.ignore == ("job", "id")
     nothing = discover_schema(
         people(20).select(["id"]), epsilon=0.2, kinds={"id": "categorical"}
     )
@@ -258,14 +260,16 @@ def test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told
     table = pa.table({"id": [9.5e15 + i for i in range(3000)], "month": months})
     table = table.set_column(0, "id", table["id"].cast(pa.int64()))
     kinds = {"id": "integer", "month": "categorical"}
-    found = discover_schema(table, epsilon=0.3, kinds=kinds, records=30_000)
+    discovery = discover_schema(table, epsilon=0.3, kinds=kinds, records=30_000)
     assert re.search(
-        r"about \d+ of about \d{4} records lie within these bounds", found.doubts["id"]
+        r"about \d+ of about \d{4} records lie within these bounds",
+        discovery.doubts["id"],
     )
     assert re.search(
-        r"became .other., which some \d\d+% of the records have", found.doubts["month"]
+        r"became .other., which some \d\d+% of the records have",
+        discovery.doubts["month"],
     )
-    assert found.notes.keys() == set(kinds)
+    assert discovery.notes.keys() == set(kinds)
     sure = discover_schema(
         table,
         epsilon=20.0,
@@ -294,10 +298,10 @@ def test_odd_levels_survive():
     odd = ["[columns.x]", "# note", 'a"b', "é", "other", "(other)", "1"]
     # A schema refuses them, and the file, which is paid for, could not be read: they fall under the other level.
     unseen = ["line\nbreak", "nul\u0000", "\u2028[columns.x]", "a\x0bz", "a\x85z"]
-    found = discover_schema(
+    discovery = discover_schema(
         pa.table({"x": (odd + unseen) * 200}), epsilon=10.0, kinds={"x": "categorical"}
     )
-    assert found.schema.column("x").levels == (*sorted(odd), "((other))")
+    assert discovery.schema.column("x").levels == (*sorted(odd), "((other))")
 
 
 def test_a_missing_value_is_no_level(tmp_path):
@@ -305,12 +309,12 @@ def test_a_missing_value_is_no_level(tmp_path):
         'missing_values = ["7", "other"]\n[columns.x]\nkind = "categorical"\n'
     )
     table = pa.table({"x": pa.array([7, 8] * 300)})
-    found = discover_schema(table, epsilon=10.0, columns=tmp_path / "public.toml")
-    assert found.schema.column("x").levels == (
+    discovery = discover_schema(table, epsilon=10.0, columns=tmp_path / "public.toml")
+    assert discovery.schema.column("x").levels == (
         "8",
         "(other)",
     )
-    assert found.schema.missing_values == ("7", "other")
+    assert discovery.schema.missing_values == ("7", "other")
 
 
 def discover(ledger, table, *, epsilon=0.5, kinds=KINDS, **options):
@@ -420,7 +424,7 @@ def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(
 ):
     """With the noise of ε = 0.01, some 1,930 integers of one magnitude are seen; that should be one in six."""
     monkeypatch.setattr(discovery, "read_counts", None)
-    asked = {
+    request = {
         "kinds": {"age": "integer", "job": "categorical"},
         "epsilon": 0.01,
         "records": records,
@@ -429,13 +433,13 @@ def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(
     with pytest.raises(
         OptionError, match=r"some 1,9\d\d records .*Nothing was spent.*larger epsilon"
     ) as refused:
-        discover(ledger, table, **asked)
+        discover(ledger, table, **request)
     assert ("records=" + str(records) if records else "1,000 are assumed") in str(
         refused.value
     )
     assert len(ledger.history("clinic")) == 1
     with pytest.raises(TypeError, match="not callable"):
-        discover(ledger, table, **{**asked, "records": 11_700})
+        discover(ledger, table, **{**request, "records": 11_700})
 
 
 # Levels are counted exactly, however many there are, in memory that is bounded.
@@ -443,18 +447,18 @@ def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(
 
 def count(texts, limit, batch=97):
     """Counts in as many passes as it takes; returns all counts, the number of passes and the most that was held."""
-    found, waiting, passes, most = Counter(), [HashPartition()], 0, 0
+    discovered, waiting, passes, most = Counter(), [HashPartition()], 0, 0
     while waiting:
         counter = LevelCounter(waiting.pop(), limit)
         for start in range(0, len(texts), batch):
             counter.count_texts(pa.array(texts[start : start + batch], pa.string()))
             most = max(most, len(counter.counted_levels()[0]))
         names, counts = counter.counted_levels()
-        assert not set(names) & set(found)
-        found.update(dict(zip(names, counts.tolist(), strict=True)))
+        assert not set(names) & set(discovered)
+        discovered.update(dict(zip(names, counts.tolist(), strict=True)))
         waiting += counter.deferred
         passes += 1
-    return found, passes, most
+    return discovered, passes, most
 
 
 @pytest.mark.parametrize("limit", [10, 64, 1000, 10**6])
@@ -462,8 +466,8 @@ def test_counts_are_exact_in_any_number_of_passes(limit):
     texts = (
         [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "c", "a,b"] * 3
     )
-    found, passes, most = count(texts, limit)
-    assert found == Counter(texts)
+    counts, passes, most = count(texts, limit)
+    assert counts == Counter(texts)
     assert most <= limit
     assert (passes == 1) == (limit > 1504)
 
@@ -479,12 +483,12 @@ def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
             name: Gap(name=name, kind="categorical") for name in table.column_names
         }
     )
-    found = exact_counts.read_counts(
+    counts = exact_counts.read_counts(
         RawTable(table), partial, {}, dict.fromkeys(table.column_names, HashPartition())
     )
-    held = [len(counter.counted_levels()[0]) for counter in found.levels.values()]
+    held = [len(counter.counted_levels()[0]) for counter in counts.levels.values()]
     assert 0 < sum(held) <= 30
-    assert all(counter.deferred for counter in found.levels.values())
+    assert all(counter.deferred for counter in counts.levels.values())
 
 
 def test_long_text_is_no_level():

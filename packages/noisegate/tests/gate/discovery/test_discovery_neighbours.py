@@ -194,11 +194,13 @@ def within_the_guarantee(hits, runs, other_hits, other_runs):
 
 
 def levels_found(data):
-    found = SchemaGate(
+    discovery = SchemaGate(
         data, epsilon=EPSILON, delta=DELTA, kinds={"x": "categorical"}
     ).discover()
     return (
-        set(found.schema.column("x").levels) if "[columns.x]" in found.toml else set()
+        set(discovery.schema.column("x").levels)
+        if "[columns.x]" in discovery.toml
+        else set()
     )
 
 
@@ -250,10 +252,12 @@ def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
     extreme = math.floor(bounds.noise_threshold(std, bin_edges("integer").size)) + above
 
     def hits(count):
-        found = (looked_at(rest + [2**40] * count).discover() for _ in range(runs))
+        discoveries = (
+            looked_at(rest + [2**40] * count).discover() for _ in range(runs)
+        )
         return sum(
             one.schema.column("x").upper >= 2**39
-            for one in found
+            for one in discoveries
             if "[columns.x]" in one.toml
         )
 
@@ -310,12 +314,12 @@ def seen(kind, values, *, noise=0.0, seed=0):
     random, look = np.random.default_rng(seed), bin_edges(kind)
     std = noise or 1e-9
     noisy = look.count_values(values) + std * random.standard_normal(look.size)
-    found = search.find_occupied_bins(noisy, std, look.zero_bin)
-    if found is None:
+    occupied = search.find_occupied_bins(noisy, std, look.zero_bin)
+    if occupied is None:
         return None
-    fine = search.choose_cells(look, found, noisy, std)
+    fine = search.choose_cells(look, occupied, noisy, std)
     cells = fine.count_values(values) + std * random.standard_normal(fine.size)
-    ends = search.find_bounds(look, found, noisy, fine, cells, std)
+    ends = search.find_bounds(look, occupied, noisy, fine, cells, std)
     return "zeros" if ends is None else search.round_bounds(kind, *ends)
 
 
@@ -348,11 +352,11 @@ def test_a_constant_column_gets_two_different_bounds(kind, value):
 
 
 def test_empty_cells_are_hardly_ever_taken_for_occupied():
-    found = [
+    results = [
         seen("continuous", np.zeros(0), noise=10.0, seed=seed) for seed in range(300)
     ]
     # Each with probability 1/1000: more than six of 300 with probability below 1e-7.
-    assert sum(one is not None for one in found) <= 6
+    assert sum(one is not None for one in results) <= 6
 
 
 @pytest.mark.parametrize(

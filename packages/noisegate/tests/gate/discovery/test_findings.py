@@ -32,12 +32,12 @@ def test_records_without_a_value_are_counted_apart(tmp_path):
     path.write_text("age,id\n5,1\n,2\n7,3\n,4\n")
     partial = PartialSchema(columns={"age": AGE}, missing_values=("",))
     edges = {"age": BinEdges(edges=np.array([0, 6, 10]), is_clamped=True)}
-    told = []
-    counts = read_counts(RawTable(path), partial, edges, {}, told.append)
+    messages = []
+    counts = read_counts(RawTable(path), partial, edges, {}, messages.append)
     assert counts.bins["age"].tolist() == [1, 1]
     assert counts.missing == {"age": 2}
     assert counts.records == 4
-    assert told == [4]
+    assert messages == [4]
 
 
 def test_integer_cells_have_whole_edges_and_zero_a_bin_of_its_own():

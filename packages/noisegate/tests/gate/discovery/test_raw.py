@@ -74,8 +74,8 @@ def test_every_source_gives_the_same_cells(tmp_path, form):
     gaps = tuple(gap for gap in GAPS if form != "pandas" or gap.name != "met")
     cells = list(RawTable(write(tmp_path, form)).batches(gaps, ("", "?", "NA", "null")))
     for gap in gaps:
-        found = [value for batch in cells for value in batch[gap.name][0].tolist()]
-        assert found == EXPECTED[gap.name]
+        values = [value for batch in cells for value in batch[gap.name][0].tolist()]
+        assert values == EXPECTED[gap.name]
         assert sum(batch[gap.name][1] for batch in cells) == 1
 
 

@@ -90,11 +90,11 @@ def test_all_records_add_what_they_add_on_one_machine(
 ):
     engine = RayEngine(part_bytes=part_bytes)
     with opened(data, engine, rate=1.0, represent=represent, steps=1) as there:
-        found = there.step(AT).tolist()
+        noisy_sum = there.step(AT).tolist()
     with opened(
         data, LocalEngine(threads=1), rate=1.0, represent=represent, steps=1
     ) as here:
-        assert found == here.step(AT).tolist()
+        assert noisy_sum == here.step(AT).tolist()
     assert joined.hired == 3
     assert not joined.alive
 
@@ -105,13 +105,13 @@ def test_samples_are_drawn_for_each_record_of_each_part(
 ):
     engine = RayEngine(part_bytes=part_bytes)
     with opened(data, engine) as session:
-        found = [session.step(AT).tolist() for _ in range(3)]
-        assert found == expected(session, parts_of(engine, data), 3)
+        noisy_sums = [session.step(AT).tolist() for _ in range(3)]
+        assert noisy_sums == expected(session, parts_of(engine, data), 3)
         assert (
             session._steps.held_records.held_pass._job._task.samples.rate
             == steps_of(session.plan).event.rate
         )
-    assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
+    assert len({tuple(one) for one in noisy_sums}) == 3  # each has a sample of its own
 
 
 def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(
@@ -144,14 +144,14 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
             session.step(AT)
             keys.append(session._steps.samples.key)
             drawn.append(session._steps.samples.indices(64, 0).tolist())
-    told = journal.read_bytes()
+    written = journal.read_bytes()
     with opened(data, TWO, journal=journal) as resumed:
         assert resumed.remaining_steps == 1
         resumed.step(AT)
-        told += str(resumed.release(AT).certificate.to_json()).encode()
+        written += str(resumed.release(AT).certificate.to_json()).encode()
     assert keys[0] != keys[1]
     assert drawn[0] != drawn[1]
-    assert all(key not in told and key.hex().encode() not in told for key in keys)
+    assert all(key not in written and key.hex().encode() not in written for key in keys)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_a_lost_worker_changes_no_step(
 ):
     joined.dies, engine = dying(name, which, when), RayEngine(part_bytes=part_bytes)
     with opened(data, engine) as session:
-        found = [session.step(AT).tolist() for _ in range(3)]
-        assert found == expected(session, parts_of(engine, data), 3)
+        noisy_sums = [session.step(AT).tolist() for _ in range(3)]
+        assert noisy_sums == expected(session, parts_of(engine, data), 3)
     assert joined.hired == 4
     assert not joined.alive
 
@@ -200,11 +200,13 @@ def test_nothing_but_counts_and_totals_comes_back(joined, data):
     with opened(data, TWO) as session:
         session.step(AT)
     kinds = {
-        tuple(map(type, one)) if isinstance(one, tuple) else type(one)
-        for one in joined.answers
+        tuple(map(type, answer)) if isinstance(answer, tuple) else type(answer)
+        for answer in joined.answers
     }
     assert kinds == {str, int, (dict, np.ndarray)}
-    assert {one[1].shape for one in joined.answers if isinstance(one, tuple)} == {(4,)}
+    assert {
+        answer[1].shape for answer in joined.answers if isinstance(answer, tuple)
+    } == {(4,)}
 
 
 def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
@@ -237,7 +239,7 @@ def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(
         pytest.raises(OptionError, match="another processor"),
     ):
         session.step(AT)
-    assert not any(isinstance(one, int) for one in joined.answers)
+    assert not any(isinstance(answer, int) for answer in joined.answers)
     assert not joined.alive
 
 
@@ -262,15 +264,15 @@ def test_questions_are_asked_before_between_and_after_steps(joined, data, exactl
     )
     with opened(data, TWO, queries=queries) as session:
         counts = [session.ask({"one": Counts()})["one"]]
-        found = [session.step(AT).tolist()]
+        noisy_sums = [session.step(AT).tolist()]
         counts.append(
             session.ask({"two": Counts()})["two"]
         )  # the workers let go of what they hold, and read again
-        found += [session.step(AT).tolist(), session.step(AT).tolist()]
+        noisy_sums += [session.step(AT).tolist(), session.step(AT).tolist()]
         assert joined.alive
         counts.append(session.ask({"three": Counts()})["three"])
         assert not joined.alive
-        assert found == expected(session, parts_of(TWO, data, workers=2), 3)
+        assert noisy_sums == expected(session, parts_of(TWO, data, workers=2), 3)
     assert joined.hired == 2
     assert {one.sum() for one in counts} == {float(ROWS)}
 
@@ -282,16 +284,16 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
     table.to_csv(tmp_path / "x.csv", index=False)
     table.to_parquet(tmp_path / "x.parquet", row_group_size=20)
     options = {"unit_column": "patient", "contributions": 1}
-    found = []
+    noisy_sums = []
     for engine in (RayEngine(part_bytes=300), LocalEngine(threads=1)):
         with opened(
             tmp_path / f"x.{kind}", engine, rate=1.0, options=options
         ) as session:
-            found.append(
+            noisy_sums.append(
                 (session.step(AT).tolist(), session._steps.held_records.record_count)
             )
-    assert found[0] == found[1]
-    assert found[0][1] == table["patient"].nunique()
+    assert noisy_sums[0] == noisy_sums[1]
+    assert noisy_sums[0][1] == table["patient"].nunique()
     with pytest.raises(OptionError, match="contributions=2"):
         opened(tmp_path / "x.csv", TWO, options=options | {"contributions": 2})
     shares = list(
@@ -303,7 +305,7 @@ def test_units_count_once(kind, joined, tmp_path, exactly):
     )
     assert (
         sum(len(read()) for part in shares for read in part.batch_readers())
-        == found[0][1]
+        == noisy_sums[0][1]
     )
 
 

@@ -83,25 +83,25 @@ def parts(module, criterion):
     )
 
 
-def whole(found):
+def whole(gradients):
     products = {
         name: slopes[:, :, None] * inputs[:, None, :]
-        for name, (inputs, slopes) in found.products.items()
+        for name, (inputs, slopes) in gradients.products.items()
     }
-    return products | found.plain
+    return products | gradients.plain
 
 
 @pytest.mark.parametrize("criterion", [entropy, twice])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_gradients_are_those_of_torch(network, criterion):
     loss, parameters, numeric, codes = parts(NETWORKS[network], criterion)
-    found, right = (
+    traced, right = (
         per_example_gradients(loss, parameters, numeric, codes),
         untraced_gradients(loss, parameters, numeric, codes).plain,
     )
     assert is_traceable(loss, parameters, numeric, codes)
-    assert set(whole(found)) == set(right)
-    for name, value in whole(found).items():
+    assert set(whole(traced)) == set(right)
+    for name, value in whole(traced).items():
         assert not value.requires_grad
         torch.testing.assert_close(
             value.reshape(right[name].shape), right[name], rtol=1e-4, atol=1e-4
@@ -116,12 +116,12 @@ def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
             value.square().sum() for value in parameters.values()
         )
 
-    found, right = (
+    traced, right = (
         per_example_gradients(decayed, parameters, numeric, codes),
         untraced_gradients(decayed, parameters, numeric, codes).plain,
     )
-    assert not found.products
-    for name, value in found.plain.items():
+    assert not traced.products
+    for name, value in traced.plain.items():
         torch.testing.assert_close(value, right[name])
 
 
@@ -137,10 +137,10 @@ def test_a_loss_with_a_gradient_inside_is_left_to_torch():
 
 def test_a_wrong_gradient_of_a_layer_is_noticed(monkeypatch):
     loss, *arguments = parts(CONVOLUTIONS, entropy)
-    right = nn.functional.unfold
+    original = nn.functional.unfold
     monkeypatch.setattr(
         nn.functional,
         "unfold",
-        lambda *given, **options: right(*given, **options).flip(1),
+        lambda *arguments, **options: original(*arguments, **options).flip(1),
     )
     assert not is_traceable(loss, *arguments)

@@ -90,11 +90,11 @@ def test_a_vector_is_clipped_as_a_whole_exactly(length, exactly):
         return {"g": np.array([0.6, 0.8]) * length, "h": np.zeros((2, 1))}
 
     with opened(vector, parameters={"g": (2,), "h": (2, 1)}) as session:
-        found = session.step(AT)
-    norm = np.sqrt(np.square(found.astype(object)).sum())
+        noisy_sum = session.step(AT)
+    norm = np.sqrt(np.square(noisy_sum.astype(object)).sum())
     assert norm <= UNITS
     assert norm >= 0.99 * UNITS * min(length, 1) or not np.isfinite(length)
-    assert len(found) == 4
+    assert len(noisy_sum) == 4
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
@@ -196,11 +196,11 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
 
 
 def test_a_function_with_a_memory_is_refused_before_anything_is_spent(ledger):
-    kept = []
+    memory = []
 
     def running(at, numeric, codes):
-        kept.append(numeric.sum(axis=0))
-        return {"g": np.mean(kept, axis=0) / 100}
+        memory.append(numeric.sum(axis=0))
+        return {"g": np.mean(memory, axis=0) / 100}
 
     session = opened(running, ledger=ledger)
     with pytest.raises(OptionError, match="keep nothing between calls"):
@@ -209,7 +209,7 @@ def test_a_function_with_a_memory_is_refused_before_anything_is_spent(ledger):
 
 
 def test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step():
-    given, seen = {"w": torch.zeros(2), "x": np.zeros(2)}, []
+    parameters, seen = {"w": torch.zeros(2), "x": np.zeros(2)}, []
 
     def writes(at, numeric, codes):
         seen.append(float(at["w"].abs().sum()) + float(np.abs(at["x"]).sum()))
@@ -218,11 +218,11 @@ def test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step():
         return {"g": np.zeros(2)}
 
     with opened(writes) as session:
-        session.step(given)
-        session.step(given)
+        session.step(parameters)
+        session.step(parameters)
     assert max(seen) < 10
-    assert not given["w"].any()
-    assert not given["x"].any()
+    assert not parameters["w"].any()
+    assert not parameters["x"].any()
 
 
 @pytest.mark.parametrize("rows", ["any", "empty", "one"])
@@ -282,11 +282,11 @@ def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_z
 
 
 @pytest.mark.parametrize(
-    "given", [{"g": np.ones(3)}, {"g": np.ones((2, 1))}, {"h": np.ones(2)}, {}]
+    "answer", [{"g": np.ones(3)}, {"g": np.ones((2, 1))}, {"h": np.ones(2)}, {}]
 )
-def test_a_shape_that_follows_the_sample_is_a_vector_of_zeros(given, drawn):
+def test_a_shape_that_follows_the_sample_is_a_vector_of_zeros(answer, drawn):
     with opened(
-        lambda at, numeric, codes: given if len(numeric) == 40 else {"g": np.zeros(2)}
+        lambda at, numeric, codes: answer if len(numeric) == 40 else {"g": np.zeros(2)}
     ) as session:
         assert session.step(AT)["g"].shape == (2,)
     assert drawn == [[0, 0]]
@@ -322,8 +322,8 @@ def test_a_release_is_certified_and_verified(tmp_path):
         "| b | 2 x 3 steps on 2 disjoint shards in turn, each of a sample as a whole |"
         in render(certificate)
     )
-    told = certificate.public["gradients"]["b"]
-    assert told == {
+    stated = certificate.public["gradients"]["b"]
+    assert stated == {
         "norm": 1.0,
         "whole": True,
         "shards": 2,

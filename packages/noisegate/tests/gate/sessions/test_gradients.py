@@ -66,13 +66,13 @@ def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     with opened(plan=plan_of(steps=300, clip_norm=0.4), epsilon=50.0) as session:
         std = steps_of(session.plan).noise_std_natural
         steps = [session.step(START) for _ in range(300)]
-    found = (
+    noise = (
         np.array([[*step["w"].tolist(), float(step["bias"])] for step in steps])
         - exact.sum(0).numpy()
     )
     # 1200 draws: off by an eighth less than once in 1e9 runs. Clipping on the grid shortens by up to 0.2 %.
-    assert np.sqrt(np.square(found).mean()) == pytest.approx(std, rel=0.125)
-    assert np.abs(found.mean(axis=0)).max() < 7 * std / np.sqrt(
+    assert np.sqrt(np.square(noise).mean()) == pytest.approx(std, rel=0.125)
+    assert np.abs(noise.mean(axis=0)).max() < 7 * std / np.sqrt(
         300
     ) + 0.002 * 0.4 * len(taken)
 
@@ -90,16 +90,16 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
 
 
 def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
-    asked = []
+    draws = []
     monkeypatch.setattr(
         samples,
         "poisson_sample",
-        lambda records, rate, _: asked.append((records, rate)) or np.arange(3),
+        lambda records, rate, _: draws.append((records, rate)) or np.arange(3),
     )
     with opened(plan=plan_of(steps=3, sampling_probability=0.3)) as session:
         for _ in range(3):
             session.step(START)
-    assert asked == [(80, steps_of(session.plan).query.sampling_probability)] * 3
+    assert draws == [(80, steps_of(session.plan).query.sampling_probability)] * 3
     assert (
         steps_of(session.plan).query.sampling_probability
         == steps_of(session.plan).event.rate
@@ -262,7 +262,7 @@ def test_a_loss_that_draws_randomness_is_refused():
 
 
 def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, ledger):
-    mix(monkeypatch, lambda found, _: found - found.mean(axis=0))
+    mix(monkeypatch, lambda gradients, _: gradients - gradients.mean(axis=0))
     with (
         opened(options={"ledger": ledger, "dataset": "clinic"}) as session,
         pytest.raises(OptionError, match="place"),
@@ -355,7 +355,7 @@ def factored_source(rows=8):
     plan = step_query(clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True)
     loss = FactoredLoss(
         inputs=lambda numeric, codes: inputs[codes[:1]][0],
-        loss=lambda found, numeric, codes: (found * slopes[codes[1:]][0]).sum(),
+        loss=lambda outputs, numeric, codes: (outputs * slopes[codes[1:]][0]).sum(),
     )
     return gradient_source(loss, plan, rows), plan, {"w": torch.zeros(2, 3, 20)}
 
@@ -381,9 +381,9 @@ def linear_source(rows=8):
     )
 
 
-def total(made, codes):
+def total(built, codes):
     """The exact sum over records, in blocks of the fixed shape, as the session adds them."""
-    source, plan, parameters = made
+    source, plan, parameters = built
     codes = np.array(codes, dtype=np.int32).reshape(-1, 2)
     sums = np.zeros(plan.count, dtype=np.int64)
     for start in range(0, len(codes), source.execution.rows):
@@ -401,16 +401,16 @@ REST = [(which, (which * 5) % KINDS) for which in range(KINDS)]
 
 
 @pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
-@pytest.mark.parametrize("place", [0, 7, 8, KINDS])
-def test_adding_removing_or_changing_a_record(make, place):
-    made = make()
-    units = made[1].sensitivity
-    without = total(made, REST)
+@pytest.mark.parametrize("position", [0, 7, 8, KINDS])
+def test_adding_removing_or_changing_a_record(make, position):
+    built = make()
+    units = built[1].sensitivity
+    without = total(built, REST)
     pairs = [(which, other) for which in range(KINDS) for other in (which, 0, 5, 9)]
     with_it = {
-        pair: total(made, [*REST[:place], pair, *REST[place:]]) for pair in pairs
+        pair: total(built, [*REST[:position], pair, *REST[position:]]) for pair in pairs
     }
-    added = [squared(found - without) for found in with_it.values()]
+    added = [squared(sums - without) for sums in with_it.values()]
     assert max(added) <= units**2
     # The bound is met but for rounding, two factors being coarser.
     assert max(added) > 0.97 * units**2
@@ -421,17 +421,17 @@ def test_adding_removing_or_changing_a_record(make, place):
 
 @pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
 def test_a_gradient_that_is_no_number_adds_nothing(make):
-    made = make()
+    built = make()
     for which in range(KINDS - 3, KINDS):
-        assert not total(made, [(which, 9)]).any()
+        assert not total(built, [(which, 9)]).any()
         if make is not plain_source:
-            assert not total(made, [(9, which)]).any()
+            assert not total(built, [(9, which)]).any()
 
 
 def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
-    made = plain_source()
-    on, above, far, single = (total(made, [(which, 0)]) for which in (5, 6, 9, 7))
-    scale = made[1].scale
+    built = plain_source()
+    on, above, far, single = (total(built, [(which, 0)]) for which in (5, 6, 9, 7))
+    scale = built[1].scale
     assert np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20
     assert np.abs(above - on).max() < UNITS * 0.002
     assert np.abs(far / scale - hostile()[5]).max() < NORM * 0.002
@@ -440,8 +440,8 @@ def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
 
 @pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
 def test_what_a_record_adds_does_not_depend_on_neighbours_or_places(make):
-    made, random = make(), np.random.default_rng(0)
-    alone = sum(total(made, [pair]) for pair in REST)
+    built, random = make(), np.random.default_rng(0)
+    alone = sum(total(built, [pair]) for pair in REST)
     for _ in range(3):
-        assert np.array_equal(total(made, random.permutation(REST)), alone)
+        assert np.array_equal(total(built, random.permutation(REST)), alone)
     assert np.array_equal(total(make(rows=3), REST), alone)

@@ -172,17 +172,17 @@ def test_opendp_finds_the_cost_of_a_neighbour_within_the_plan(options, distance)
 
     data = people().assign(who=1) if options is UNITS else people()
     plan = planned(Gate(data, schema=SCHEMA, epsilon=1.0, **options), **SMALL)
-    asked = marginals_of(plan)
-    measure = marginals._build_measurement(asked, neighbour_distance(plan.budget))
+    requests = marginals_of(plan)
+    measure = marginals._build_measurement(requests, neighbour_distance(plan.budget))
     cost = measure.map([dp.polars.Bound(per_group=distance)])
-    assert 0.99 * asked.rho < cost < asked.rho
+    assert 0.99 * requests.rho < cost < requests.rho
 
 
 def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(
     gate, monkeypatch
 ):
     monkeypatch.setattr(
-        NoisyMarginals, "spendable_rho", property(lambda asked: asked.rho * 1.01)
+        NoisyMarginals, "spendable_rho", property(lambda request: request.rho * 1.01)
     )
     with pytest.raises(CalibrationError, match="OpenDP would spend more"):
         marginals._build_measurement(marginals_of(planned(gate, **SMALL)), 1)
@@ -222,7 +222,7 @@ def test_when_opendp_stops_the_cost_stays_reserved(book, monkeypatch):
         raise ValueError("SECRET")
 
     book.register("stopped", epsilon=1.0, delta=1e-5)
-    monkeypatch.setattr(marginals, "_build_measurement", lambda asked, distance: stop)
+    monkeypatch.setattr(marginals, "_build_measurement", lambda request, distance: stop)
     with pytest.raises(
         DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved"
     ) as caught:

@@ -81,7 +81,7 @@ def run(monkeypatch):
         mst.make_noisy_max,
     )
 
-    def told(real, space, function, kind, what):
+    def measurement_with(real, space, function, kind, what):
         def privacy_map(distance):
             # How far OpenDP says that neighbours are apart here, in the metric of the space.
             script.stated[what].add(distance)
@@ -97,7 +97,7 @@ def run(monkeypatch):
                 script.measured.append(np.asarray(exact))
                 return exact
 
-            return told(
+            return measurement_with(
                 noise(measure, scale)(*space), space, count, "Vec<i32>", "measured"
             )
 
@@ -111,7 +111,7 @@ def run(monkeypatch):
             script.chosen.append(int(np.argmax(scores)))
             return script.chosen[-1]
 
-        return told(
+        return measurement_with(
             largest(*space, output_measure=output_measure, scale=scale),
             space,
             choose,

@@ -44,8 +44,8 @@ class Means:
     def loss(self, weights, parameters, batch):
         return (weights["mean"] - batch.numeric.mean(dim=0)).square().sum() / 2
 
-    def step(self, weights, kept, gradients):
-        times = kept["times"] + 1
+    def step(self, weights, state, gradients):
+        times = state["times"] + 1
         return {"mean": weights["mean"] - gradients["mean"] / times}, {"times": times}
 
     def answer(self, weights, parameters, batch):
@@ -107,10 +107,10 @@ def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
     assert np.abs(with_it.sizes - without.sizes).sum() == 1
     changed = int(words[3] % 7)
     uniform = np.random.default_rng(1).random((7, 4))
-    old = [place for place in range(500) if place != 3]
+    old = [index for index in range(500) if index != 3]
     for shard in range(7):
         if shard != changed:
-            seen = [old[place] for place in without.draw_records(uniform)[shard]]
+            seen = [old[index] for index in without.draw_records(uniform)[shard]]
             assert seen == with_it.draw_records(uniform)[shard].tolist()
 
 
@@ -189,16 +189,16 @@ def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enfor
 
 def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
     fixed(monkeypatch, 200)
-    found = []
+    answers = []
     for data in (frame(), frame()[:-1]):
         session = opened(data=data, shards=70)
         session.step(AT)
-        found.append(
+        answers.append(
             session._steps.vectors._clipped_answers(
                 session._steps.held_records.all_records(), np.arange(70)
             )
         )
-    assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
+    assert (np.abs(answers[0] - answers[1]).sum(axis=1) > 0).sum() == 1
 
 
 @pytest.mark.slow
@@ -224,10 +224,10 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
 def test_each_round_sees_other_records():
     with opened(Means(records=1, rounds=9)) as session:
         session.step(AT)
-        places = (
+        positions = (
             session._steps.vectors._states[0]["mean"][:, 0] * 199
         )  # whole, where a shard saw one record again and again
-    assert (places - places.round()).abs().max() > 0.01
+    assert (positions - positions.round()).abs().max() > 0.01
 
 
 def test_each_shard_is_asked_by_itself(exactly):
@@ -236,10 +236,10 @@ def test_each_shard_is_asked_by_itself(exactly):
             return {"g": torch.tensor([1.0, 0.0])}
 
     with opened(One(), steps=20, shards=200, sampling_probability=0.2) as session:
-        asked = np.array([session.step(AT)[0] / UNITS for _ in range(20)])
+        asked_counts = np.array([session.step(AT)[0] / UNITS for _ in range(20)])
     # Binomial: mean 40, standard deviation 5.7.
-    assert np.abs(asked - 40).max() < 34
-    assert asked.std() > 2
+    assert np.abs(asked_counts - 40).max() < 34
+    assert asked_counts.std() > 2
 
 
 class Memory(Means):
@@ -270,14 +270,14 @@ def test_a_teacher_cannot_branch_on_what_it_sees():
 
 
 def test_a_session_that_mixes_shards_is_refused(monkeypatch):
-    right = shards.ShardVectors._map_over_shards
+    original = shards.ShardVectors._map_over_shards
 
-    def mixed(session, function, *given, dims=0):
-        found = right(session, function, *given, dims=dims)
+    def mixed(session, function, *arguments, dims=0):
+        results = original(session, function, *arguments, dims=dims)
         return (
-            {"g": found["g"] + found["g"].mean(dim=0)}
-            if isinstance(found, dict)
-            else found
+            {"g": results["g"] + results["g"].mean(dim=0)}
+            if isinstance(results, dict)
+            else results
         )
 
     monkeypatch.setattr(shards.ShardVectors, "_map_over_shards", mixed)
@@ -299,5 +299,5 @@ def test_what_is_not_finite_is_a_vector_of_zeros_of_its_shard_alone(exactly):
             }
 
     with opened(Broken(records=200), frame(400), shards=1) as session:
-        found = session.step(AT)
-    assert found[0] in (0, int(UNITS * (1 - 2**-10)))
+        noisy_sum = session.step(AT)
+    assert noisy_sum[0] in (0, int(UNITS * (1 - 2**-10)))

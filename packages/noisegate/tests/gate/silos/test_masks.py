@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 def silos(count, tmp_path, **changes):
     """Returns the masks of each silo in one sum."""
-    pairs = {f"silo-{place}": generate_key_pair() for place in range(count)}
+    pairs = {f"silo-{index}": generate_key_pair() for index in range(count)}
     keys = {name: public for name, (_, public) in pairs.items()}
     shared = SecureSum(
         **{"keys": keys, "colluding": 0, "plan": "plan", "events": (), **changes}
@@ -123,7 +123,7 @@ def test_what_is_no_words(numbers):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"keys": {"north": "aa"}}, "keys of 1 silos"),
         ({"keys": {"north": "aa", "south": "aa"}}, "have the same key"),
@@ -132,8 +132,8 @@ def test_what_is_no_words(numbers):
         ({"colluding": True}, "colluding=True"),
     ],
 )
-def test_sums_that_cannot_be(change, says):
-    with pytest.raises(OptionError, match=says):
+def test_sums_that_cannot_be(change, message):
+    with pytest.raises(OptionError, match=message):
         SecureSum(
             **{
                 "keys": {"north": "aa", "south": "bb"},

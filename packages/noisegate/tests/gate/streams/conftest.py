@@ -7,7 +7,7 @@ import pytest
 from noisegate import fit_period, plan_stream
 from noisegate.schema import Categorical, Integer, Schema
 
-LEVELS = tuple(f"level {place}" for place in range(15))
+LEVELS = tuple(f"level {index}" for index in range(15))
 CODED = Schema(tuple(Categorical(name=name, levels=LEVELS) for name in "abcd"))
 AGES = Schema(
     (Categorical(name="a", levels=LEVELS[:2]), Integer(name="age", lower=0, upper=999)),
@@ -45,16 +45,20 @@ def stream(tmp_path):
                 **horizon,
             )
         models = []
-        for number, given in enumerate(periods, start):
-            data, withdrawn = given if isinstance(given, tuple) else (given, None)
+        for number, records_of_period in enumerate(periods, start):
+            data, withdrawn = (
+                records_of_period
+                if isinstance(records_of_period, tuple)
+                else (records_of_period, None)
+            )
             after = tmp_path / f"{name}{number - 1}" if number > 1 else None
-            told = {
+            options = {
                 "stream": plan,
                 "after": after,
                 "out": tmp_path / f"{name}{number}",
                 "withdrawn": withdrawn,
             }
-            models.append(fit_period(data, **told, **(booked or {})))
+            models.append(fit_period(data, **options, **(booked or {})))
         return models
 
     return answered

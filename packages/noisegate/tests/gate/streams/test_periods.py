@@ -88,8 +88,8 @@ def test_a_period_has_one_answer_and_its_records_no_second_one(
     shutil.rmtree(tmp_path / "s2")
     (again,) = stream(FEBRUARY.take(list(range(300))[::-1]), start=2)
     assert all(
-        np.array_equal(again.release.values[name], one)
-        for name, one in second.release.values.items()
+        np.array_equal(again.release.values[name], value)
+        for name, value in second.release.values.items()
     )
     for data, start, why in (
         (JANUARY, 3, "these are the records of period 1"),
@@ -200,11 +200,11 @@ def killed(work, at, after):
 
 
 def counting(right, calls, *, after):
-    def counted(*given, **told):
-        done = right(*given, **told) if after else None
+    def counted(*arguments, **options):
+        done = right(*arguments, **options) if after else None
         if next(calls, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
-        return done if after else right(*given, **told)
+        return done if after else right(*arguments, **options)
 
     return counted
 
@@ -220,31 +220,31 @@ def plays(stream, tmp_path, stages):
             tmp_path / f"{name}.private",
         )
         for period, data in enumerate((JANUARY, FEBRUARY, EMPTY), 1):
-            told = {
+            options = {
                 "start": period,
                 "name": name,
                 "schema": AGES,
                 "periods": 3,
                 "booked": booked,
             }
-            play = partial(stream, data, **told)
+            play = partial(stream, data, **options)
             if not killed(play, at, after):
                 continue
             count += 1
             answered = {path: np.load(path)["noisy"] for path in state.glob("*.npz")}
             for left in tmp_path.glob(f"{name}{period}*"):
                 shutil.rmtree(left)
-            known = (
+            known_entry = (
                 (state / "booked.json").read_text()
                 if (state / "booked.json").exists()
                 else ""
             )
             # Killed before the stream knew its reservation: a person gives that back.
             for lost in {
-                entry.reservation or known for entry in ledger.history(name)
-            } - {known}:
+                entry.reservation or known_entry for entry in ledger.history(name)
+            } - {known_entry}:
                 with contextlib.suppress(ClosedError):
-                    _ = lost in known or ledger.void(lost, reason="killed")
+                    _ = lost in known_entry or ledger.void(lost, reason="killed")
             play()
             assert ledger.show(name)[0].spent <= 1
             assert all(
@@ -348,14 +348,14 @@ def test_every_release_is_the_exact_total_with_the_stated_noise(
     stream, monkeypatch, horizon
 ):
     tables = [records(200, seed) for seed in range(4)]
-    made = stream(*tables, **horizon)
+    models = stream(*tables, **horizon)
     monkeypatch.setattr(
         noise,
         "add_noise",
         lambda sums, **_: sums + np.random.default_rng(0).integers(0, 4, sums.shape),
     )
-    for number, (found, right) in enumerate(
-        zip(made, stream(*tables, name="exact", **horizon), strict=True), 1
+    for number, (model, right) in enumerate(
+        zip(models, stream(*tables, name="exact", **horizon), strict=True), 1
     ):
         (exact,) = stream(
             pa.concat_tables(
@@ -368,8 +368,8 @@ def test_every_release_is_the_exact_total_with_the_stated_noise(
                 right.release.values[name], exact.release.values[name], atol=1e-4
             )
         rest = (
-            found.release.values["pairs"] - right.release.values["pairs"]
-        ) / found.release.noise_std["pairs"]
+            model.release.values["pairs"] - right.release.values["pairs"]
+        ) / model.release.noise_std["pairs"]
         # Of 1,350 numbers: five standard deviations, a false alarm in a million runs.
         assert len(rest) > 1300
         assert abs(rest.std() - 1) < 5 / np.sqrt(2 * len(rest))
@@ -412,7 +412,7 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(
     stream, monkeypatch, case, window
 ):
     """Exact sums: of two streams that differ by a record, what gets noise differs so, given the same outputs."""
-    (given, changed), worlds = CASES[case], []
+    (given_in, changed), worlds = CASES[case], []
     horizon = {"periods": 4, "window": window, "corrections": changed is not None}
     for world in (False, True):
         seen = []
@@ -427,7 +427,7 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(
         periods = []
         for t in range(4):
             again = {"amended": [NEW], "late": [NEW], "misspelt": [GONE]}.get(case, [])
-            more = [GONE] * (t == given) + again * (t == changed)
+            more = [GONE] * (t == given_in) + again * (t == changed)
             data = pa.concat_tables([records(20, seed=t), *more * world])
             withdrawn = NEW if case == "misspelt" else GONE
             periods.append((data, withdrawn if world and t == changed else None))
@@ -435,9 +435,9 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(
             0
         ].certificate.events
         worlds.append(seen)
-    for place, event in enumerate(events):
+    for index, event in enumerate(events):
         one, two = (
-            np.concatenate([sums.ravel() for sums in world[place :: len(events)]])
+            np.concatenate([sums.ravel() for sums in world[index :: len(events)]])
             for world in worlds
         )
         square = sum(int(number) ** 2 for number in one - two)
@@ -480,9 +480,9 @@ def test_whatever_is_withdrawn_is_paid_for(horizon):
         else:
             candidates[-27:] *= random.choice([-1, 1], (27, 3, 1))
         candidates /= np.linalg.norm(candidates, axis=2, keepdims=True)
-        given, amended, withdrawn = candidates.swapaxes(0, 1)
+        added, amended, withdrawn = candidates.swapaxes(0, 1)
         moved = (
-            given[:, None] * columns[0][:, None]
+            added[:, None] * columns[0][:, None]
             + (amended - withdrawn)[:, None] * columns[1][:, None]
         )
         worst[nonnegative] = max(
@@ -598,9 +598,9 @@ def test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noi
 def test_a_stream_costs_what_was_asked_and_an_event_that_states_less_is_refused(
     horizon,
 ):
-    made = Horizon(**horizon).plan(Pairwise().plan(CODED, Budget(epsilon=1.0)))
-    assert 0.9999 < made.epsilon <= 1
-    for event in made.events:
+    plan = Horizon(**horizon).plan(Pairwise().plan(CODED, Budget(epsilon=1.0)))
+    assert 0.9999 < plan.epsilon <= 1
+    for event in plan.events:
         assert event_from_json(event_to_json(event)) == event
         ones, less = (256,) * len(event.weights), event.event.sensitivity * 0.999
         for wrong in (

@@ -78,8 +78,8 @@ def test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period(
     shutil.rmtree(tmp_path / "s3")
     (again,) = stream(JANUARY, start=3)
     assert all(
-        np.array_equal(again.release.values[name], one)
-        for name, one in last.release.values.items()
+        np.array_equal(again.release.values[name], value)
+        for name, value in last.release.values.items()
     )
 
     keep_seals(folder)

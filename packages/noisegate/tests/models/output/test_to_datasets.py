@@ -26,13 +26,13 @@ def model():
 
 
 def test_a_table_becomes_a_data_set_with_its_statement(model):
-    made = model.to_datasets(20, seed=1)
-    assert isinstance(made, datasets.Dataset)
-    assert made.features == datasets.Features(
+    data_set = model.to_datasets(20, seed=1)
+    assert isinstance(data_set, datasets.Dataset)
+    assert data_set.features == datasets.Features(
         {"age": datasets.Value("int64"), "job": datasets.Value("string")}
     )
-    assert made.to_list() == pa.concat_tables(model.batches(20, seed=1)).to_pylist()
-    assert "(5, 1e-05)-differential privacy" in made.info.description
+    assert data_set.to_list() == pa.concat_tables(model.batches(20, seed=1)).to_pylist()
+    assert "(5, 1e-05)-differential privacy" in data_set.info.description
     assert len(model.to_datasets(0)) == 0
     assert set(model.to_datasets(10, where={"job": "a"})["job"]) == {"a"}
     with pytest.raises(OptionError, match="n=-1"):
@@ -50,29 +50,29 @@ def test_images_become_an_image_column(labels):
         channels=(4, 2),
         fit_options={"steps": 2, "batch": 10},
     )
-    given = (
+    data = (
         images
         if labels is None
-        else (images, [labels[place % 2] for place in range(40)])
+        else (images, [labels[index % 2] for index in range(40)])
     )
     model = synthesize(
-        given,
+        data,
         schema=pixel_schema(8, 8, labels=labels),
         epsilon=5.0,
         device="cpu",
         **few,
     )
-    made, batch = model.to_datasets(5, seed=2), next(model.images(5, seed=2))
-    assert isinstance(made.features["image"], datasets.Image)
+    data_set, batch = model.to_datasets(5, seed=2), next(model.images(5, seed=2))
+    assert isinstance(data_set.features["image"], datasets.Image)
     assert np.array_equal(
-        np.stack([np.asarray(one) for one in made["image"]]), batch.pixels[..., 0]
+        np.stack([np.asarray(one) for one in data_set["image"]]), batch.pixels[..., 0]
     )
     if labels is None:
         return
-    names = made.features["label"]
-    found = (
-        names.int2str(made["label"][:])
+    names = data_set.features["label"]
+    label_values = (
+        names.int2str(data_set["label"][:])
         if isinstance(labels[0], str)
-        else made["label"][:]
+        else data_set["label"][:]
     )
-    assert tuple(found) == batch.labels
+    assert tuple(label_values) == batch.labels

@@ -44,17 +44,17 @@ def test_a_file_comes_back_as_it_is_written(name, tmp_path):
             100, seed=1
         ):
             write(batch)
-    made = read_table(out)
-    for column, told in EXPECTED["files"][name].items():
+    written = read_table(out)
+    for column, fields in EXPECTED["files"][name].items():
         form, cells = (
             {"cells": ".*"} | column_form(schema.column(column)),
-            told.get("cells", ".*"),
+            fields.get("cells", ".*"),
         )
-        assert form | told | {"cells": ".*"} == form
+        assert form | fields | {"cells": ".*"} == form
         assert all(
-            re.fullmatch(cells, str(cell)) for cell in made[column].to_pylist()
+            re.fullmatch(cells, str(cell)) for cell in written[column].to_pylist()
         ), column
-    assert made.schema == read_table(FILES / name).schema
+    assert written.schema == read_table(FILES / name).schema
     assert Schema.loads(schema.dumps()) == schema
 
 
@@ -103,16 +103,16 @@ def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
     schema = draft_schema(make(columns))
     frame = make({name: columns[name] for name in schema.names})
     model = synthesize(frame, schema=schema, **QUICK)
-    again = load(model.save(tmp_path_factory.mktemp("types") / "model"))
-    like, known = (
-        again.sample(5, like=frame),
+    loaded = load(model.save(tmp_path_factory.mktemp("types") / "model"))
+    like, dtypes = (
+        loaded.sample(5, like=frame),
         {name: one for name, one in types(frame).items() if stated(one)},
     )
     assert type(like) is type(frame)
     assert types(like) == types(frame) == types(concat([frame, like]))
-    for found in (model.sample(5), again.sample(5)):
-        assert type(found) is type(frame)
-        assert known.items() <= types(found).items()
+    for sample in (model.sample(5), loaded.sample(5)):
+        assert type(sample) is type(frame)
+        assert dtypes.items() <= types(sample).items()
 
 
 def stated(dtype):
@@ -124,6 +124,6 @@ def stated(dtype):
     "refused", EXPECTED["refused"], ids=lambda refused: refused["says"]
 )
 def test_a_type_or_spelling_that_cannot_be_is_refused_with_its_column(refused):
-    told = {key: value for key, value in refused.items() if key != "says"}
+    fields = {key: value for key, value in refused.items() if key != "says"}
     with pytest.raises(SchemaError, match=f"column 'x': {re.escape(refused['says'])}"):
-        Schema.from_form({"columns": {"x": told}}).usable()
+        Schema.from_form({"columns": {"x": fields}}).usable()

@@ -30,9 +30,9 @@ def truth(kind, classes=2):
     )
     scores = np.zeros((*SIZES, classes))
     if kind == "effects":
-        for place, size in enumerate(SIZES[:2]):
+        for index, size in enumerate(SIZES[:2]):
             shape = [1, 1, 1, classes]
-            shape[place] = size
+            shape[index] = size
             scores += 1.5 * numbers.normal(size=(size, classes)).reshape(shape)
     if kind == "interactions":
         sign = np.where(np.arange(4)[:, None] < 2, 1, -1) * np.where(
@@ -47,7 +47,7 @@ def released(joint, noise_std, seed=0):
     random, tables = np.random.default_rng(seed), []
     for columns in [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]:
         counts = RECORDS * joint.sum(
-            axis=tuple(place for place in range(3) if place not in columns)
+            axis=tuple(axis for axis in range(3) if axis not in columns)
         )
         noisy = counts + random.normal(scale=noise_std, size=counts.shape)
         tables.append(
@@ -59,14 +59,14 @@ def released(joint, noise_std, seed=0):
 def as_mixture(joint):
     """The table as a mixture of one component for each combination of cells."""
     columns = [
-        categorical(f"c{place}", "abcdef"[:size]) for place, size in enumerate(SIZES)
+        categorical(f"c{index}", "abcdef"[:size]) for index, size in enumerate(SIZES)
     ]
     layout = Schema(
         [*columns, categorical("y", map(str, range(joint.shape[-1])))], label="y"
     ).layout
-    places = np.indices(joint.shape).reshape(4, -1)
+    cells = np.indices(joint.shape).reshape(4, -1)
     tables = tuple(
-        np.eye(size)[of] for size, of in zip(joint.shape, places, strict=True)
+        np.eye(size)[of] for size, of in zip(joint.shape, cells, strict=True)
     )
     return Mixture(
         layout=layout, within=(), weights=joint.ravel(), probabilities=tables
@@ -84,7 +84,7 @@ def posterior(joint):
     return joint / joint.sum(axis=-1, keepdims=True)
 
 
-def said(model, joint):
+def label_shares(model, joint):
     cells = np.indices(joint.shape[:-1]).reshape(3, -1).T
     cells = np.concatenate([cells, np.zeros((len(cells), 1), int)], axis=1)
     return model.probabilities(cells, as_mixture(joint)).reshape(joint.shape)
@@ -93,8 +93,8 @@ def said(model, joint):
 @pytest.mark.parametrize("classes", [2, 4])
 def test_effects_are_found(classes):
     joint = truth("effects", classes)
-    found = said(fitted(joint, released(joint, 5.0)), joint)
-    np.testing.assert_allclose(found, posterior(joint), atol=0.05)
+    conditional = label_shares(fitted(joint, released(joint, 5.0)), joint)
+    np.testing.assert_allclose(conditional, posterior(joint), atol=0.05)
     assert np.abs(posterior(joint) - joint.sum(axis=(0, 1, 2))).max() > 0.3
 
 
@@ -103,9 +103,11 @@ def test_effects_are_found(classes):
 )
 def test_noise_alone_gives_little_effect(noise_std, most):
     joint = truth("nothing")
-    found = said(fitted(joint, released(joint, noise_std)), joint)[0, :, 0, 1]
+    conditional = label_shares(fitted(joint, released(joint, noise_std)), joint)[
+        0, :, 0, 1
+    ]
     # What the noisy counts say by themselves: 0.5 +- 0.2 at the second, and anything at the third.
-    assert np.abs(found - found.mean()).max() < most
+    assert np.abs(conditional - conditional.mean()).max() < most
 
 
 @pytest.mark.parametrize(
@@ -130,10 +132,10 @@ def test_a_fit_of_records_has_a_label_model(levels):
     numbers = np.random.default_rng(0)
     flags = numbers.integers(0, 2, size=(4000, 3)).astype(bool)
     label = (flags[:, 0] * (levels - 1) + (numbers.random(4000) < 0.1)) % levels
-    columns = [boolean(f"f{place}") for place in range(3)]
+    columns = [boolean(f"f{index}") for index in range(3)]
     schema = Schema([*columns, categorical("y", map(str, range(levels)))], label="y")
     table = pa.table(
-        {**{f"f{place}": flags[:, place] for place in range(3)}, "y": label.astype(str)}
+        {**{f"f{index}": flags[:, index] for index in range(3)}, "y": label.astype(str)}
     )
     method = Pairwise(fit_options={"components": 20, "steps": 50})
     release = method.query(Gate(table, schema=schema, epsilon=5.0))
@@ -174,20 +176,20 @@ def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> PackedTabl
     before = np.append(
         800 / 3 * np.array([0.2, 0.2, 0.4]), 1000 - 640 / 3
     )  # of 800 / 3 next ones 0.2 are missing
-    found = [
+    noisy_tables = [
         numbered_table(columns=(COLUMNS.children[0],), counts=now, noise_std=1.0),
         numbered_table(columns=(COLUMNS.previous[0],), counts=before, noise_std=1.0),
     ]
     if pair is not None:
-        found.append(
+        noisy_tables.append(
             numbered_table(
                 columns=(COLUMNS.previous[0], COLUMNS.children[0]),
                 counts=pair,
                 noise_std=noise_std,
             )
         )
-    made = pack_tables(found, numbered_domain(LINK_START_SIZES), None)
-    return with_start(made, COLUMNS, NUMBERS, np.arange(4))
+    packed = pack_tables(noisy_tables, numbered_domain(LINK_START_SIZES), None)
+    return with_start(packed, COLUMNS, NUMBERS, np.arange(4))
 
 
 def test_the_steps_come_as_often_as_the_numbers_say() -> None:
@@ -207,10 +209,10 @@ def test_the_steps_come_as_often_as_the_numbers_say() -> None:
 def test_what_is_not_there_is_missing_and_what_is_there_as_often_as_its_column_says() -> (
     None
 ):
-    made = tables()
-    assert made.start is not None
+    packed = tables()
+    assert packed.start is not None
     now, before = (
-        made.column_slices[column]
+        packed.column_slices[column]
         for column in (COLUMNS.children[0], COLUMNS.previous[0])
     )
     for step, child, previous in ((NONE, 0, 0), (FIRST, 1, 0), (NEXT, 1, 1)):
@@ -219,25 +221,25 @@ def test_what_is_not_there_is_missing_and_what_is_there_as_often_as_its_column_s
             (now, of_now, child),
             (before, of_before, previous),
         ):
-            found = made.start.cells[step, span].tolist()
-            assert found == pytest.approx(there if present else [0, 0, 0, 1], abs=0.005)
+            row = packed.start.cells[step, span].tolist()
+            assert row == pytest.approx(there if present else [0, 0, 0, 1], abs=0.005)
 
 
 def test_a_pair_that_drowns_is_as_the_start_has_it_and_a_clear_one_as_released() -> (
     None
 ):
-    known = tables(np.zeros((4, 4)), noise_std=1e9)
-    assert known.start is not None
+    drowned = tables(np.zeros((4, 4)), noise_std=1e9)
+    assert drowned.start is not None
     expected = (
-        known.class_counts[0]
-        * (known.start.cells.T * known.start.weights)
-        @ known.start.cells
+        drowned.class_counts[0]
+        * (drowned.start.cells.T * drowned.start.weights)
+        @ drowned.start.cells
     )
     block = (
-        known.column_slices[COLUMNS.previous[0]],
-        known.column_slices[COLUMNS.children[0]],
+        drowned.column_slices[COLUMNS.previous[0]],
+        drowned.column_slices[COLUMNS.children[0]],
     )
-    assert known.pair_counts[0][block] == pytest.approx(expected[block], rel=1e-3)
+    assert drowned.pair_counts[0][block] == pytest.approx(expected[block], rel=1e-3)
     clear = np.diag([100.0, 100.0, 50.0, 500.0])
     assert tables(clear, noise_std=0.01).pair_counts[0][block] == pytest.approx(
         clear, abs=0.1

@@ -35,10 +35,10 @@ def marginal(joint, columns):
     return joint.sum(axis=tuple(column for column in range(4) if column not in columns))
 
 
-def released(asked, std, label=LABEL, seed=0):
+def released(columns_of_tables, std, label=LABEL, seed=0):
     random, joint = np.random.default_rng(seed), truth()
     tables = []
-    for columns in asked:
+    for columns in columns_of_tables:
         with_label = tuple(sorted({*columns, *(() if label is None else (label,))}))
         counts = RECORDS * marginal(joint, with_label)
         tables.append(
@@ -55,7 +55,7 @@ def others(label):
     return [column for column in range(4) if column != label]
 
 
-def asked(label=LABEL, pairs=True, triples=()):
+def columns_measured(label=LABEL, pairs=True, triples=()):
     singles = [(), *((column,) for column in others(label))]
     return [*singles, *(combinations(others(label), 2) if pairs else ()), *triples]
 
@@ -110,10 +110,10 @@ def product_of(joint, label=LABEL):
     return np.einsum("ad,bd,cd,d->abcd", *parts, shares)
 
 
-def from_pairs(found, wanted):
+def from_pairs(counts, wanted):
     return np.mean(
         [
-            distance(marginal(found, pair), marginal(wanted, pair))
+            distance(marginal(counts, pair), marginal(wanted, pair))
             for pair in combinations(range(4), 2)
         ]
     )
@@ -121,19 +121,19 @@ def from_pairs(found, wanted):
 
 @pytest.mark.parametrize("label", [LABEL, None])
 def test_a_small_mixture_is_recovered_where_noise_is_low(label):
-    one = fit(
-        released(asked(label), 5.0, label),
+    model = fit(
+        released(columns_measured(label), 5.0, label),
         label,
         MixtureSettings(components=40, steps=300),
     )
-    one.run()
-    found = joint_of(one, label)
-    assert found.sum() == pytest.approx(1, abs=1e-5)
-    assert from_pairs(found, truth()) < 0.01
-    assert from_pairs(found, truth()) < 0.25 * from_pairs(
+    model.run()
+    model_joint = joint_of(model, label)
+    assert model_joint.sum() == pytest.approx(1, abs=1e-5)
+    assert from_pairs(model_joint, truth()) < 0.01
+    assert from_pairs(model_joint, truth()) < 0.25 * from_pairs(
         product_of(truth(), label), truth()
     )
-    assert 0.3 < one.discrepancy < 1.5
+    assert 0.3 < model.discrepancy < 1.5
 
 
 def test_where_pairs_drown_a_fit_is_about_as_near_to_the_truth_as_its_start():
@@ -141,7 +141,7 @@ def test_where_pairs_drown_a_fit_is_about_as_near_to_the_truth_as_its_start():
     for seed in range(4):
         fits = [
             fit(
-                released(asked(), 1500.0, seed=seed),
+                released(columns_measured(), 1500.0, seed=seed),
                 settings=MixtureSettings(components=40, steps=n),
             )
             for n in (0, 120)
@@ -156,14 +156,15 @@ def test_where_pairs_drown_a_fit_is_about_as_near_to_the_truth_as_its_start():
 def test_triples_are_matched():
     triple = tuple(others(LABEL))
     pairs_only = fit(
-        released(asked(), 5.0), settings=MixtureSettings(components=40, steps=300)
+        released(columns_measured(), 5.0),
+        settings=MixtureSettings(components=40, steps=300),
     )
     both = fit(
-        released(asked(triples=[triple]), 5.0),
+        released(columns_measured(triples=[triple]), 5.0),
         settings=MixtureSettings(components=40, steps=300),
     )
     triples_only = fit(
-        released(asked(pairs=False, triples=[triple]), 5.0),
+        released(columns_measured(pairs=False, triples=[triple]), 5.0),
         settings=MixtureSettings(components=40, steps=300),
     )
     for one in (pairs_only, both, triples_only):
@@ -176,15 +177,18 @@ def test_triples_are_matched():
 
 
 def test_classes_without_a_record_do_not_break_the_fit():
-    tables = [replace(one, counts=one.counts - 1e6) for one in released(asked(), 5.0)]
-    one = fit(tables, settings=MixtureSettings(components=4, steps=20))
-    one.run()
-    assert np.isfinite(joint_of(one)).all()
-    assert joint_of(one).sum() == pytest.approx(1, abs=1e-5)
+    tables = [
+        replace(one, counts=one.counts - 1e6)
+        for one in released(columns_measured(), 5.0)
+    ]
+    model = fit(tables, settings=MixtureSettings(components=4, steps=20))
+    model.run()
+    assert np.isfinite(joint_of(model)).all()
+    assert joint_of(model).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
-    tables = released(asked(), 20.0)
+    tables = released(columns_measured(), 20.0)
     fits = [fit(tables, seed=seed) for seed in (3, 3, 4)]
     for one in fits:
         one.run()
@@ -194,7 +198,10 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
 
 @pytest.mark.parametrize("far", [False, True])
 def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(far):
-    tables, settings = released(asked(), 20.0), MixtureSettings(components=8, steps=20)
+    tables, settings = (
+        released(columns_measured(), 20.0),
+        MixtureSettings(components=8, steps=20),
+    )
 
     def new():
         return search_fit(*alike(200_000, 2.0), settings) if far else fit(tables)
@@ -221,10 +228,10 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
 SEARCH_SMALL = MixtureSettings(components=60, steps=300)
 
 
-def tables_of(codes, sizes, asked, std, random):
+def tables_of(codes, sizes, columns_of_tables, std, random):
     """Tables of columns' codes with noise."""
     tables = []
-    for which in asked:
+    for which in columns_of_tables:
         counts = np.zeros([sizes[column] for column in which])
         np.add.at(counts, tuple(codes[column] for column in which), 1)
         tables.append(
@@ -249,10 +256,18 @@ def alike(records, std, *, columns=4, cells=12, seed=0):
     ]
     codes.append((hidden > np.quantile(hidden, 0.97)).astype(int))
     sizes = (*[cells] * columns, 2)
-    asked = [(one, columns) for one in range(columns)]
-    asked += [(one, two, columns) for one in range(columns) for two in range(one)]
+    columns_of_tables = [(column, columns) for column in range(columns)]
+    columns_of_tables += [
+        (one, two, columns) for one in range(columns) for two in range(one)
+    ]
     return (
-        tables_of(codes, sizes, [tuple(sorted(each)) for each in asked], std, random),
+        tables_of(
+            codes,
+            sizes,
+            [tuple(sorted(each)) for each in columns_of_tables],
+            std,
+            random,
+        ),
         sizes,
         columns,
     )
@@ -330,9 +345,13 @@ def test_the_correlation_of_a_pair_outlives_noise_that_is_larger_than_its_cells(
     """Of 20 records in a cell and noise of 25 on each, a fifth of the noise is left, and all of the correlation."""
     joint, left, errors = normal_pair(22, 0.3), [], []
     for seed in range(20):
-        drawn, noisy, found = pair_of(joint, 10_000, 25.0, ordered=(22, 22), seed=seed)
-        left.append(np.square(found - drawn).sum() / np.square(noisy - drawn).sum())
-        errors.append(correlation_of(found) - correlation_of(drawn))
+        drawn, noisy, fitted_pair = pair_of(
+            joint, 10_000, 25.0, ordered=(22, 22), seed=seed
+        )
+        left.append(
+            np.square(fitted_pair - drawn).sum() / np.square(noisy - drawn).sum()
+        )
+        errors.append(correlation_of(fitted_pair) - correlation_of(drawn))
     assert np.mean(left) < 0.2
     assert abs(np.mean(errors)) < 0.06
     assert np.std(errors) < 0.1
@@ -343,10 +362,12 @@ def test_of_independent_columns_next_to_no_dependence_is_left():
     for ordered in ((12, 9), (0, 0)):
         left = []
         for seed in range(20):
-            _, noisy, found = pair_of(joint, 2_000, 25.0, ordered=ordered, seed=seed)
+            _, noisy, fitted_pair = pair_of(
+                joint, 2_000, 25.0, ordered=ordered, seed=seed
+            )
             apart = [
                 each - np.outer(each.sum(axis=1), each.sum(axis=0)) / each.sum()
-                for each in (found, noisy)
+                for each in (fitted_pair, noisy)
             ]
             left.append(np.square(apart[0]).sum() / np.square(apart[1]).sum())
         assert np.mean(left) < 0.15
@@ -357,8 +378,8 @@ def test_of_independent_columns_next_to_no_dependence_is_left():
 )  # the second: a cell of missing values, and codes
 def test_a_clear_table_stays_as_it_was(ordered):
     joint = np.random.default_rng(1).dirichlet(np.full(56, 0.3)).reshape(8, 7)
-    _, noisy, found = pair_of(joint, 1_000_000, 2.0, ordered=ordered)
-    assert np.abs(found - noisy).max() < 12
+    _, noisy, fitted_pair = pair_of(joint, 1_000_000, 2.0, ordered=ordered)
+    assert np.abs(fitted_pair - noisy).max() < 12
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -396,10 +417,10 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
     )
     means = [ranks @ one.components.cells[0, span] for span in one.tables.column_slices]
     for first, other in pairs:
-        found = (one.components.weights[0] * means[first] * means[other]).sum() / (
-            ranks**2
-        ).mean()
-        assert found == pytest.approx(
+        correlation = (
+            one.components.weights[0] * means[first] * means[other]
+        ).sum() / (ranks**2).mean()
+        assert correlation == pytest.approx(
             np.corrcoef(codes[first], codes[other])[0, 1], abs=0.015
         )
 
@@ -424,9 +445,12 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
     """Tables of the pairs of columns that have nothing to do with each other, without a label."""
     random = np.random.default_rng(seed)
     codes = np.minimum(random.geometric(0.3, size=(columns, records)) - 1, cells - 1)
-    asked = [*((one,) for one in range(columns)), *combinations(range(columns), 2)]
+    columns_of_tables = [
+        *((column,) for column in range(columns)),
+        *combinations(range(columns), 2),
+    ]
     return (
-        tables_of(codes, (cells,) * columns, asked, std, random),
+        tables_of(codes, (cells,) * columns, columns_of_tables, std, random),
         (cells,) * columns,
         None,
     )

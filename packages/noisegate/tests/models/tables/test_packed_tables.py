@@ -32,30 +32,30 @@ def records():
 
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
-    found = pack_tables([table((0, 1, 2), counts, 0.5)], numbered_domain(SIZES), LABEL)
-    assert found.sizes == (2, 2)
-    assert found.pair_counts.shape == (3, 4, 4)
+    packed = pack_tables([table((0, 1, 2), counts, 0.5)], numbered_domain(SIZES), LABEL)
+    assert packed.sizes == (2, 2)
+    assert packed.pair_counts.shape == (3, 4, 4)
     for row in range(3):
-        assert found.pair_counts[row, :2, 2:].tolist() == counts[:, row, :].tolist()
-    assert found.pair_inverse_std.tolist() == [
+        assert packed.pair_counts[row, :2, 2:].tolist() == counts[:, row, :].tolist()
+    assert packed.pair_inverse_std.tolist() == [
         [0, 0, 2, 2],
         [0, 0, 2, 2],
         [0, 0, 0, 0],
         [0, 0, 0, 0],
     ]
-    assert found.triples == ()
+    assert packed.triples == ()
 
 
 def test_tables_without_the_label_are_not_used(records):
     tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
-    found = pack_tables(tables, numbered_domain(SIZES), LABEL)
+    packed = pack_tables(tables, numbered_domain(SIZES), LABEL)
     more = pack_tables(
         [*tables, table((0,), [1e6, 1e6]), table((), 1e6)],
         numbered_domain(SIZES),
         LABEL,
     )
-    assert np.array_equal(found.one_way_counts, more.one_way_counts)
-    assert np.array_equal(found.class_counts, more.class_counts)
+    assert np.array_equal(packed.one_way_counts, more.one_way_counts)
+    assert np.array_equal(packed.class_counts, more.class_counts)
 
 
 def measured(records, seed, columns, stds):
@@ -75,7 +75,7 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
     """Each table gives an estimate of a cell by adding up; their noise is independent, their weight by its variance."""
     columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
     tables = measured(records, 0, columns, stds)
-    found = pack_tables(tables, numbered_domain(SIZES), LABEL)
+    packed = pack_tables(tables, numbered_domain(SIZES), LABEL)
     for row in range(3):
         for cell in range(2):
             estimates = [
@@ -83,10 +83,10 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
                 tables[3].counts[cell, row, :].sum(),
             ]
             variances = np.array([2.0**2, 2 * 0.7**2])
-            assert found.one_way_counts[row, cell] == pytest.approx(
+            assert packed.one_way_counts[row, cell] == pytest.approx(
                 np.average(estimates, weights=1 / variances)
             )
-            assert found.one_way_std[cell] == pytest.approx(
+            assert packed.one_way_std[cell] == pytest.approx(
                 (1 / variances).sum() ** -0.5
             )
         estimates = [
@@ -96,7 +96,7 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
             tables[3].counts[:, row].sum(),
         ]
         variances = np.array([1.0, 2 * 2.0**2, 2 * 3.0**2, 4 * 0.7**2])
-        assert found.class_counts[row] == pytest.approx(
+        assert packed.class_counts[row] == pytest.approx(
             # Shrunk a little towards equal classes: by less than its noise.
             np.average(estimates, weights=1 / variances),
             abs=0.5 * (1 / variances).sum() ** -0.5,

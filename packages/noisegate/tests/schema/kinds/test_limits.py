@@ -64,10 +64,12 @@ def test_each_limit_is_read_and_written_as_it_is_and_no_number_is_one(column):
 def test_models_rest_on_the_number_of_each_limit():
     texts = ["neg", "<5", "unter 9", "LOD", ">7", "9+", "über 9", "9 or older", "high"]
     fields = {"name": "x", "lower": 5, "upper": 7, "limits": texts}
-    places = [-4, -3, -2, -1, 1, 2, 3, 4, 5]
-    numbers = [5 + place if place < 0 else 7 + place for place in places]
+    positions = [-4, -3, -2, -1, 1, 2, 3, 4, 5]
+    numbers = [5 + position if position < 0 else 7 + position for position in positions]
     assert list(Integer(**fields).limit_numbers.values()) == numbers
-    widths = [5 + 2 * place if place < 0 else 7 + 2 * place for place in places]
+    widths = [
+        5 + 2 * position if position < 0 else 7 + 2 * position for position in positions
+    ]
     assert list(Continuous(**fields).limit_numbers.values()) == widths
 
 
@@ -155,11 +157,11 @@ def test_a_discovery_keeps_the_limits_that_are_stated(tmp_path):
     path.write_text(
         '[columns.x]\nkind = "continuous"\nmissing = false\nlimits = ["<5"]\n'
     )
-    found = discover_schema(
+    discovery = discover_schema(
         {"x": [*NUMBERS * 9, *["<5"] * 99]}, epsilon=9, columns=path
     )
-    assert found.schema.column("x").limits == ("<5",)
-    assert found.certificate.public["limits"] == {"x": ["<5"]}
+    assert discovery.schema.column("x").limits == ("<5",)
+    assert discovery.certificate.public["limits"] == {"x": ["<5"]}
     with pytest.raises(DataError, match="the value is missing"):
         discover_schema({"x": [*NUMBERS, "<5", None]}, epsilon=9, columns=path)
 

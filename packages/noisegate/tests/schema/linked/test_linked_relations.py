@@ -177,7 +177,7 @@ def test_an_order_far_from_the_column_of_a_relation_is_not_counted_from_there():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (
             CLINIC + rule("visits.day <= patients.entered"),
@@ -201,8 +201,8 @@ def test_an_order_far_from_the_column_of_a_relation_is_not_counted_from_there():
         (CLINIC + LATER + rule("visits.day = patients.entered + 1"), "both compute"),
     ],
 )
-def test_what_cannot_be_a_relation_between_tables_is_refused(text, says):
-    with pytest.raises(SchemaError, match=says):
+def test_what_cannot_be_a_relation_between_tables_is_refused(text, message):
+    with pytest.raises(SchemaError, match=message):
         LinkedSchema.loads(text)
 
 

@@ -125,9 +125,9 @@ def test_the_upper_column_is_never_below_the_lower_one(columns, sign):
 def test_records_of_computed_columns_can_be_read_again(upper_column, lower_column):
     schema = schema_of([lower_column, upper_column], "b >= a")
     drawn = decode(made_up(schema.layout, rows=300), schema)
-    again = decode(encode_table(drawn.to_pydict(), schema), schema)
-    assert again.schema == drawn.schema
-    assert again["b"].to_pylist() == drawn["b"].to_pylist()
+    decoded = decode(encode_table(drawn.to_pydict(), schema), schema)
+    assert decoded.schema == drawn.schema
+    assert decoded["b"].to_pylist() == drawn["b"].to_pylist()
 
 
 def wider(column):
@@ -363,9 +363,9 @@ def test_what_is_measured_of_a_record_depends_on_no_other(removed):
     }
     records = encode_table(table, schema)
     others = encode_table(neighbour, schema)
-    kept = [row for row in range(4) if row != removed]
-    assert records.numeric[kept].tobytes() == others.numeric.tobytes()
-    assert records.codes[kept].tobytes() == others.codes.tobytes()
+    kept_rows = [row for row in range(4) if row != removed]
+    assert records.numeric[kept_rows].tobytes() == others.numeric.tobytes()
+    assert records.codes[kept_rows].tobytes() == others.codes.tobytes()
     in_unit = (records.numeric >= 0) & (records.numeric <= 1)
     assert in_unit.all()
 

@@ -59,10 +59,10 @@ def written(records, end="\n"):
 def read(path, monkeypatch=None, size=1 << 20):
     if monkeypatch is not None:
         monkeypatch.setattr(csv_file, "_PIECE_BYTES", size)
-    found = [pa.table(dict(arrays)) for arrays in CsvFile(path).batches(["u", "v"], 1)]
+    tables = [pa.table(dict(arrays)) for arrays in CsvFile(path).batches(["u", "v"], 1)]
     return [
         tuple(record.values())
-        for table in found
+        for table in tables
         for record in table.select(["u", "v"]).to_pylist()
     ]
 
@@ -140,14 +140,14 @@ def test_without_one_record_the_others_are_as_they_were(records, data):
     gone = data.draw(st.integers(0, len(records)))
     less = records[:gone] + records[gone + 1 :]
     for chosen in (records, less):
-        found = pieces(chosen)
-        assert by_python(b"".join(found)) == [
+        tables_read = pieces(chosen)
+        assert by_python(b"".join(tables_read)) == [
             (one[0], other[0]) for one, other, _ in chosen
         ]
         # Each piece is whole: read alone, it has the records that it adds.
         alone = [
             row
-            for piece in found
+            for piece in tables_read
             for row in csv.reader(io.StringIO(piece.decode(), newline=""))
             if row
         ]
@@ -237,13 +237,13 @@ REFUSED = {
 def test_what_could_swallow_records_is_refused_with_its_line(
     case, size, tmp_path, monkeypatch
 ):
-    content, line, says = REFUSED[case]
+    content, line, message = REFUSED[case]
     if len(content) > 1000 and size < 100:
         size *= 1000
     path = tmp_path / "x.csv"
     path.write_bytes(content.encode())
     with pytest.raises(
-        DataError, match=rf"^x\.csv, line {line}(:|, ).*{says}"
+        DataError, match=rf"^x\.csv, line {line}(:|, ).*{message}"
     ) as caught:
         read(path, monkeypatch, size)
     assert "SECRET" not in str(caught.value)
@@ -361,7 +361,7 @@ def csv_fuzz_by_python(content):
     return len(rows) - 1
 
 
-def told(path, read):
+def read_or_refusal(path, read):
     """The number of records that are read, or the message of the refusal."""
     try:
         return read(path)
@@ -378,10 +378,10 @@ def cells(path):
     """How many cells a discovery sees in one column."""
     table = RawTable(path)
     partial = table.describe_columns(CSV_FUZZ_KINDS, None, None)
-    found = [
+    batches = [
         batch["job"] for batch in table.batches(partial.gaps, partial.missing_values)
     ]
-    return sum(len(values) + missing for values, missing in found)
+    return sum(len(values) + missing for values, missing in batches)
 
 
 WAYS = {
@@ -409,18 +409,18 @@ def test_a_mutated_file_is_read_whole_or_refused_without_quoting_it(
     for _ in range(5):
         content = mutated(draw, valid(draw))
         path.write_bytes(content)
-        found = [told(path, WAYS[way])]
+        results = [read_or_refusal(path, WAYS[way])]
         for size in (7, 64) if len(content) < 5000 else (20_000,):
             with monkeypatch.context() as patched:
                 patched.setattr(csv_file, "_PIECE_BYTES", size)
-                found.append(told(path, WAYS[way]))
+                results.append(read_or_refusal(path, WAYS[way]))
         # Which fault of several is told may depend on the pieces.
-        assert len(set(found)) == 1 or all(isinstance(one, str) for one in found), (
+        assert len(set(results)) == 1 or all(isinstance(one, str) for one in results), (
             content
         )
-        if isinstance(found[0], int):
-            assert found[0] == csv_fuzz_by_python(content), content
-        outcomes.add(type(found[0]))
+        if isinstance(results[0], int):
+            assert results[0] == csv_fuzz_by_python(content), content
+        outcomes.add(type(results[0]))
     assert outcomes <= {int, str}
 
 
@@ -429,7 +429,7 @@ def test_a_valid_file_is_not_refused(seed, tmp_path):
     path = tmp_path / "x.csv"
     content = valid(random.Random(seed))
     path.write_bytes(content)
-    assert [told(path, WAYS[way]) for way in ("records", "cells")] == [
+    assert [read_or_refusal(path, WAYS[way]) for way in ("records", "cells")] == [
         csv_fuzz_by_python(content)
     ] * 2
 

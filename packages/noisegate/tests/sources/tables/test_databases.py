@@ -546,17 +546,17 @@ def test_snowflake_is_read_by_its_driver(database, monkeypatch):
     import adbc_driver_postgresql.dbapi as driver
 
     sql(database, """CREATE TABLE "THE visits" AS SELECT 5 AS "age" """)
-    asked = []
+    statements = []
     played = types.ModuleType("adbc_driver_snowflake")
     played.__spec__ = importlib.util.spec_from_loader("adbc_driver_snowflake", None)
     dbapi = types.ModuleType("adbc_driver_snowflake.dbapi")
     dbapi.Error = driver.Error
-    dbapi.connect = lambda uri: asked.append(uri) or driver.connect(database)
+    dbapi.connect = lambda uri: statements.append(uri) or driver.connect(database)
     monkeypatch.setitem(sys.modules, "adbc_driver_snowflake", played)
     monkeypatch.setitem(sys.modules, "adbc_driver_snowflake.dbapi", dbapi)
     address = "snowflake://me:pw@account/db/lab?warehouse=w&table=THE%20visits"
     assert read(address, AGES) == [{"age": 5}]
-    assert asked == ["me:pw@account/db/lab?warehouse=w"] * 2
+    assert statements == ["me:pw@account/db/lab?warehouse=w"] * 2
 
 
 PEAK = """

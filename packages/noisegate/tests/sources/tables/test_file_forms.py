@@ -79,9 +79,9 @@ def test_a_file_is_read_as_the_schema_says_found_and_written_again(form, tmp_pat
     assert Schema.loads(schema.dumps()) == schema
     assert Schema.from_json(schema.to_json()) == schema
 
-    found = find_form(path, expected=SCHEMA.names, number_columns=["age", "pay"])
-    assert found == form
-    assert lines_to_add(found, form) == ""
+    form_of_file = find_form(path, expected=SCHEMA.names, number_columns=["age", "pay"])
+    assert form_of_file == form
+    assert lines_to_add(form_of_file, form) == ""
 
     copy = tmp_path / "copy.csv"
     with table_writer(copy, schema) as append:

@@ -43,10 +43,10 @@ STRUCTURED = np.array(
 
 
 def encode(data, schema=SCHEMA, **options):
-    found = EncodedTable.concatenate(
+    encoded_records = EncodedTable.concatenate(
         list(TableSource(data, schema, batch_rows=2, **options).batches())
     )
-    return found.numeric.tobytes(), found.codes.tobytes()
+    return encoded_records.numeric.tobytes(), encoded_records.codes.tobytes()
 
 
 def arrays():
@@ -154,7 +154,7 @@ def test_what_is_no_table_is_refused_with_the_line_that_makes_one(data, line):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (CELLS | {"age": [31, SECRET, 44]}, "'age': is a list of mixed"),
         (CELLS | {"age": [31, 58]}, "'age': is shorter"),
@@ -164,8 +164,8 @@ def test_what_is_no_table_is_refused_with_the_line_that_makes_one(data, line):
         (np.zeros((3, 4, 1)), r"\(3, 4, 1\): expected \(records, 4\)"),
     ],
 )
-def test_columns_that_do_not_fit_are_refused_by_name_and_quote_nothing(data, says):
-    with pytest.raises(DataError, match=says) as caught:
+def test_columns_that_do_not_fit_are_refused_by_name_and_quote_nothing(data, message):
+    with pytest.raises(DataError, match=message) as caught:
         encode(data)
     assert SECRET not in str(caught.value)
 
@@ -196,15 +196,15 @@ NAMES = ("ant", "bee", "cow")
 
 def memory_images_encode(data, images, labels=(0, 1, 2), **options):
     schema = pixel_schema(*images.shape[1:], labels=labels)
-    found = EncodedTable.concatenate(
+    encoded_records = EncodedTable.concatenate(
         list(open_source(data, schema, **options).batches())
     )
-    return found.numeric.tobytes(), found.codes.tobytes()
+    return encoded_records.numeric.tobytes(), encoded_records.codes.tobytes()
 
 
 def in_file(folder, images):
     return parquet(
-        folder / "images.parquet", [encoded(picture(one)) for one in images], LABELS
+        folder / "images.parquet", [encoded(picture(image)) for image in images], LABELS
     )
 
 
@@ -229,7 +229,7 @@ def of_torch(images, labels, form):
 
 def hugging_face(images, folder):
     return datasets.Dataset.from_dict(
-        {"image": [picture(one) for one in images], "label": LABELS}
+        {"image": [picture(image) for image in images], "label": LABELS}
     ).cast_column("image", datasets.Image())
 
 
@@ -254,7 +254,7 @@ def test_a_data_set_of_torch_is_read_item_by_item(form, images, tmp_path):
     assert memory_images_encode(of_torch(images, LABELS, form), images) == expected
     assert (
         memory_images_encode(
-            of_torch(images, [np.int64(one) for one in LABELS], form), images
+            of_torch(images, [np.int64(label) for label in LABELS], form), images
         )
         == expected
     )
@@ -293,7 +293,7 @@ def test_labels_are_text_or_positions_among_the_names_of_the_data(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         ((GREY / 255, LABELS), r"of float64 .* numpy.rint\(255"),
         ((GREY, LABELS[:3]), "3 labels for 6 images"),
@@ -304,8 +304,8 @@ def test_labels_are_text_or_positions_among_the_names_of_the_data(tmp_path):
         ((COLOUR, LABELS), "is of colours, expected grey"),
     ],
 )
-def test_images_that_do_not_fit_are_refused(data, says):
-    with pytest.raises(DataError, match=says):
+def test_images_that_do_not_fit_are_refused(data, message):
+    with pytest.raises(DataError, match=message):
         memory_images_encode(data, GREY)
 
 
@@ -315,7 +315,7 @@ def test_whose_image_each_one_is_needs_a_column():
         memory_images_encode((GREY, LABELS), GREY, units=units)
     table = pa.table(
         {
-            "image": [encoded(picture(one)) for one in GREY],
+            "image": [encoded(picture(image)) for image in GREY],
             "label": LABELS,
             "who": list("aabbcc"),
         }
@@ -360,9 +360,9 @@ BESIDE = [
     ("cell", "other", "schema"), [*BESIDE, (EVENING, dt.date(2020, 1, 1), MOMENTS)]
 )
 def test_a_cell_is_the_same_beside_any_other_object(cell, other, schema):
-    for place, cells in enumerate(([cell, other], [other, cell])):
+    for index, cells in enumerate(([cell, other], [other, cell])):
         try:
-            beside = objects_encode(cells, schema)[place]
+            beside = objects_encode(cells, schema)[index]
         except DataError as error:
             assert "mixed" in str(error)  # refused, which says nothing about the others
         else:

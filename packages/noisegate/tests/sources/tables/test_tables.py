@@ -140,7 +140,7 @@ SMALL = Schema(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("\n\n", "x.csv: the file is empty"),
         (
@@ -171,10 +171,10 @@ SMALL = Schema(
         ),
     ],
 )
-def test_a_wrong_csv_is_refused_without_quoting_it(text, says, tmp_path):
+def test_a_wrong_csv_is_refused_without_quoting_it(text, message, tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(text)
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         encode(path, SMALL)
     assert "SECRET" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
@@ -295,7 +295,7 @@ def test_no_layout_of_a_file_changes_a_record(form, people, schema, tmp_path):
 
     def seen(source, rows):
         units = UnitLimit(column="unit", contributions=2)
-        found = EncodedTable.concatenate(
+        encoded_records = EncodedTable.concatenate(
             list(TableSource(source, schema, batch_rows=rows).batches())
         )
         used = EncodedTable.concatenate(
@@ -308,7 +308,7 @@ def test_no_layout_of_a_file_changes_a_record(form, people, schema, tmp_path):
         ]
         return [
             part.tobytes()
-            for encoded in (found, used)
+            for encoded in (encoded_records, used)
             for part in (encoded.numeric, encoded.codes)
         ], texts
 
@@ -362,7 +362,8 @@ def test_polars_categories_become_the_levels_of_the_schema(people, schema):
     work = schema.column("work")
     order = Ordinal(name="work", levels=work.levels, missing=True)
     ordered = replace(
-        schema, columns=[order if one is work else one for one in schema.columns]
+        schema,
+        columns=[order if column is work else column for column in schema.columns],
     )
     table, enum = (
         synthetic(people, schema),
@@ -392,23 +393,27 @@ def test_arrow_has_dictionaries_where_the_schema_says_so_with_every_level_of_it(
         people.column_names.index("work"), "work", people["work"].dictionary_encode()
     )
     assert native_form(like, schema) == native_form(people, schema)
-    said = replace(
+    dictionary_column = replace(
         schema.column("work"),
         type="dictionary<values=string, indices=int32, ordered=0>",
     )
     schema = replace(
-        schema, columns=[said if one.name == "work" else one for one in schema.columns]
+        schema,
+        columns=[
+            dictionary_column if column.name == "work" else column
+            for column in schema.columns
+        ],
     )
     records = EncodedTable.concatenate(list(TableSource(people, schema).batches()))
     table = decode(records, schema, stored=True)
-    found = native_form(people, schema)(
+    converted = native_form(people, schema)(
         pa.concat_tables([table[:1], table[1:], table[:0]])
     )
-    assert pa.types.is_dictionary(found.schema.field("work").type)
-    assert found["work"].to_pylist() == decode(records, schema)["work"].to_pylist()
-    for chunk in found["work"].chunks:
+    assert pa.types.is_dictionary(converted.schema.field("work").type)
+    assert converted["work"].to_pylist() == decode(records, schema)["work"].to_pylist()
+    for chunk in converted["work"].chunks:
         assert chunk.dictionary.to_pylist() == ["Private", "Self, own", "other"]
-    assert native_form(people, schema)(table[:0]).schema == found.schema
+    assert native_form(people, schema)(table[:0]).schema == converted.schema
     with pytest.raises(DataError, match="found dict"):
         native_form({}, schema)
 
@@ -435,8 +440,8 @@ COLUMNS = {"a": [1, 2, 3], "b": ["x", "y", "z"], "unused": [0, 0, 0]}
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_a_table_gives_the_columns_that_are_asked_for(kind):
-    found = records_table(kind(COLUMNS), ["b", "a"])
-    assert found.to_pydict() == {"b": ["x", "y", "z"], "a": [1, 2, 3]}
+    table = records_table(kind(COLUMNS), ["b", "a"])
+    assert table.to_pydict() == {"b": ["x", "y", "z"], "a": [1, 2, 3]}
     assert records_table(kind(COLUMNS)[:0], ["a"]).num_rows == 0
 
 

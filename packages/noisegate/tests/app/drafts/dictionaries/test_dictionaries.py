@@ -40,9 +40,9 @@ def drafted(tmp_path, text, name="codebook.csv", **options):
     return read_dictionary(tmp_path / name, **options)
 
 
-def stated(found, **values):
+def stated(draft, **values):
     """The draft after its open bounds were stated, column by column: (lower, upper)."""
-    text = found.toml()
+    text = draft.toml()
     for name, ends in values.items():
         start = text.index(f"[columns.{name}]")
         part = text[start:]
@@ -57,16 +57,16 @@ def stated(found, **values):
 
 
 def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
-    found = drafted(tmp_path, REDCAP, label="smoker")
-    assert found.kind == "REDCap data dictionary"
-    assert found.open == (
+    draft = drafted(tmp_path, REDCAP, label="smoker")
+    assert draft.kind == "REDCap data dictionary"
+    assert draft.open == (
         "visit",
         "hba1c",
         "bmi",
     )
-    assert list(found.ignored) == ["record_id", "last_name", "notes", "mail", "scan"]
-    assert "marked as an identifier" in found.ignored["last_name"]
-    text = stated(found, visit=(None, "2024-12-31"), hba1c=(3, 20), bmi=(10, 80))
+    assert list(draft.ignored) == ["record_id", "last_name", "notes", "mail", "scan"]
+    assert "marked as an identifier" in draft.ignored["last_name"]
+    text = stated(draft, visit=(None, "2024-12-31"), hba1c=(3, 20), bmi=(10, 80))
     schema = Schema.loads(text)
     assert schema.label == "smoker"
     assert schema.column("dob") == Date(
@@ -107,8 +107,8 @@ def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
 def test_a_code_book_is_read_whatever_its_headings_and_marks(mark, tmp_path):
     out = io.StringIO()
     csv.writer(out, delimiter=mark).writerows(csv.reader(io.StringIO(CODEBOOK)))
-    found = drafted(tmp_path, out.getvalue())
-    check_codebook(found)
+    draft = drafted(tmp_path, out.getvalue())
+    check_codebook(draft)
 
 
 def test_a_code_book_in_excel_is_the_same(tmp_path):
@@ -132,11 +132,11 @@ def test_a_code_book_in_excel_is_the_same(tmp_path):
         read_dictionary(tmp_path / "codebook.xlsx")
 
 
-def check_codebook(found):
-    assert found.kind == "code book"
-    assert found.open == ("visits", "thing")
-    assert list(found.ignored) == ["patient_id", "remarks"]
-    columns = {entry.name: entry.column for entry in found.entries}
+def check_codebook(draft):
+    assert draft.kind == "code book"
+    assert draft.open == ("visits", "thing")
+    assert list(draft.ignored) == ["patient_id", "remarks"]
+    columns = {entry.name: entry.column for entry in draft.entries}
     assert columns["sex"] == Categorical(name="sex", levels=(1, 2), missing=True)
     assert columns["stage"] == Ordinal(
         name="stage", levels=("I", "II", "III"), missing=True
@@ -153,15 +153,15 @@ def check_codebook(found):
     assert columns["region"] == Categorical(
         name="region", levels=("North", "South"), missing=True
     )
-    assert "# Age at entry [years]\n[columns.age]" in found.toml()
+    assert "# Age at entry [years]\n[columns.age]" in draft.toml()
 
 
 def test_frictionless_schemas_and_packages(tmp_path):
-    found = drafted(tmp_path, PACKAGE, "datapackage.json", table="visits")
-    assert found.kind == "Frictionless Table Schema"
-    assert found.open == ("age",)
-    assert list(found.ignored) == ["visit", "born", "place", "note"]
-    schema = Schema.loads(stated(found, age=(None, 120)))
+    draft = drafted(tmp_path, PACKAGE, "datapackage.json", table="visits")
+    assert draft.kind == "Frictionless Table Schema"
+    assert draft.open == ("age",)
+    assert list(draft.ignored) == ["visit", "born", "place", "note"]
+    schema = Schema.loads(stated(draft, age=(None, 120)))
     assert schema.missing_values == ("", "-")
     assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
     assert schema.column("grade") == Ordinal(
@@ -188,11 +188,11 @@ def test_frictionless_schemas_and_packages(tmp_path):
 
 
 def test_csvw_metadata(tmp_path):
-    found = drafted(tmp_path, CSVW, "study.csv-metadata.json")
-    assert found.kind == "CSVW metadata"
-    assert found.open == ("stays",)
-    assert list(found.ignored) == ["Patient", "day", "note"]
-    schema = Schema.loads(stated(found, stays=(None, 99)))
+    draft = drafted(tmp_path, CSVW, "study.csv-metadata.json")
+    assert draft.kind == "CSVW metadata"
+    assert draft.open == ("stays",)
+    assert list(draft.ignored) == ["Patient", "day", "note"]
+    schema = Schema.loads(stated(draft, stays=(None, 99)))
     assert schema.missing_values == ("", "NA")
     assert schema.column("Age") == Integer(name="Age", lower=0, upper=120, missing=True)
     assert schema.column("stays") == Integer(name="stays", lower=0, upper=99)
@@ -218,27 +218,29 @@ def test_csvw_metadata(tmp_path):
 
 
 def test_what_is_open_is_named_at_once_and_may_be_bought(tmp_path):
-    found = drafted(tmp_path, REDCAP)
+    draft = drafted(tmp_path, REDCAP)
     with pytest.raises(
         SchemaError,
         match=r"'visit' \(date\): upper missing.*'hba1c' \(continuous\): lower and upper.*'bmi'",
     ):
-        Schema.loads(found.toml())
-    (tmp_path / "columns.toml").write_text(stated(found, visit=(None, "2024-12-31")))
+        Schema.loads(draft.toml())
+    (tmp_path / "columns.toml").write_text(stated(draft, visit=(None, "2024-12-31")))
     columns, _, _ = read_partial(tmp_path / "columns.toml", {})
-    assert {name for name, one in columns.items() if type(one).__name__ == "Gap"} == {
+    assert {
+        name for name, column in columns.items() if type(column).__name__ == "Gap"
+    } == {
         "hba1c",
         "bmi",
     }
 
 
 def test_a_dictionary_that_contradicts_itself_does_not_stop_the_others(tmp_path):
-    found = drafted(tmp_path, "name,type,min,max\nold,int,90,10\nage,int,0,120\n")
+    draft = drafted(tmp_path, "name,type,min,max\nold,int,90,10\nage,int,0,120\n")
     assert (
         "does not fit itself: column 'old': lower = 90 is above upper = 10"
-        in found.ignored["old"]
+        in draft.ignored["old"]
     )
-    assert Schema.loads(found.toml()).names == ("age",)
+    assert Schema.loads(draft.toml()).names == ("age",)
     with pytest.raises(
         SchemaError, match="label 'old' is not a column that dictionary"
     ):
@@ -336,9 +338,9 @@ def test_steps_and_atoms_without_bounds_are_refused_and_with_them_kept(read, col
         match="column 'x': steps and atoms are stated together with bounds; add lower",
     ):
         read(f"[columns.x]\n{column}")
-    found = read(
+    partial = read(
         '[columns.x]\nkind = "decimal"\nlower = 0\nupper = 1\nstep = 0.1\natoms = [-1]'
     )
-    assert found[0]["x"] == Decimal(
+    assert partial[0]["x"] == Decimal(
         name="x", lower=0, upper=1, step=0.1, atoms=[-1], missing=True
     )
