@@ -14,23 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from PIL import Image
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.gate.sessions import marginals
 from noisegate.methods.registry import METHODS
 from noisegate.privacy import noise
 from noisegate.privacy.marginal_plan import marginal_name
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 from noisegate_evaluate.auditing.examples import IMAGES, example
 
 COLUMNS = (
-    Continuous(name="dose", lower=-1.0, upper=3.0, missing=True),
-    Categorical(name="ward", levels=("a", "b", "z"), other="z", missing=True),
-    Boolean(name="ill"),
+    continuous("dose", -1.0, 3.0, missing=True),
+    categorical("ward", "abz", other="z", missing=True),
+    boolean("ill"),
 )
-TABLE = Schema(
-    (*COLUMNS, Integer(name="age", lower=0, upper=120, missing=True)), label="ill"
-)
+TABLE = Schema((*COLUMNS, integer("age", 0, 120, missing=True)), label="ill")
 FEW = Schema(COLUMNS[1:])
 FAMILIES = LinkedSchema(
     (

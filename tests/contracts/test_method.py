@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.contracts.blind_noise import Blind, of_method, pictures, use
 from tests.golden.names import without_noise
+from tests.shared.columns import boolean
 
 import noisegate
 from noisegate import Budget, Gate, Release
@@ -17,7 +18,7 @@ from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
 from noisegate.privacy.gradient_plan import GradientQuery, steps_of
 from noisegate.queries.feature_map import Counts
-from noisegate.schema import Boolean, EncodedTable, Schema
+from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.settings import settings
 from noisegate.testing import FakeGate, check_method, made_up
@@ -48,7 +49,7 @@ def test_a_method_keeps_its_contract(name, tmp_path):
     check_method(replace(method, **BRIEF.get(name, {})), schema, sample=name in SAMPLED)
 
 
-SCHEMA = Schema((Boolean(name="ill"),))
+SCHEMA = Schema((boolean("ill"),))
 
 
 @settings

@@ -1,16 +1,15 @@
 """Settings that do not go together, or not with a schema: the plan says so, by their names, and no record was read."""
 
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import Budget, Schema
 from noisegate.errors import UserError
 from noisegate.methods.registry import METHODS
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, pixel_schema
+from noisegate.schema import pixel_schema
 
-U, V = (
-    Continuous(name=name, lower=0.0, upper=1.0, missing=name == "v") for name in "uv"
-)
-W, OLD = Categorical(name="w", levels=("low", "middle", "high")), Boolean(name="old")
+U, V = (continuous(name, missing=name == "v") for name in "uv")
+W, OLD = categorical("w", ("low", "middle", "high")), boolean("old")
 TABLE, WHOLE, NUMERIC = (
     Schema((U, V, W), label="w"),
     Schema((U, V, W)),
@@ -18,15 +17,15 @@ TABLE, WHOLE, NUMERIC = (
 )
 ALONE, MISSING = (
     Schema((OLD,), label="old"),
-    Schema((U, Boolean(name="y", missing=True)), label="y"),
+    Schema((U, boolean("y", missing=True)), label="y"),
 )
-SINGLE = Schema((U, Categorical(name="y", levels=("a",))), label="y")
+SINGLE = Schema((U, categorical("y", "a")), label="y")
 IMAGES, PLAIN = (
     pixel_schema(8, 8, labels=("across", "down")),
     pixel_schema(8, 8, labels=None),
 )
 PIXELS, LABEL = IMAGES.columns[:-1], IMAGES.columns[-1]
-HOLED = Integer(name=PIXELS[0].name, lower=0, upper=255, missing=True)
+HOLED = integer(PIXELS[0].name, 0, 255, missing=True)
 SHAPE = {"image": (8, 8, 1)}
 NETWORK = {"generator": "convolutional", **SHAPE}
 

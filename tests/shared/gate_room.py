@@ -7,6 +7,7 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 from tests.shared.played import Played
 from tests.shared.stated import ledger_of
 
@@ -19,13 +20,8 @@ from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Query, plan_sums
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     EncodedTable,
-    Integer,
-    Ordinal,
     Schema,
 )
 from noisegate_papers.methods.mean_embeddings import DPMERF
@@ -99,17 +95,14 @@ def showing_engine():
 def mixed_schema():
     return Schema(
         (
-            Integer(name="age", lower=17, upper=90, missing=True),
-            Continuous(name="rate", lower=-1.5, upper=2.7, missing=True),
-            Categorical(
-                name="work",
-                levels=("private", "state", "other"),
-                other="other",
-                missing=True,
+            integer("age", 17, 90, missing=True),
+            continuous("rate", -1.5, 2.7, missing=True),
+            categorical(
+                "work", ("private", "state", "other"), other="other", missing=True
             ),
-            Boolean(name="member"),
+            boolean("member"),
             Date(name="born", lower=date(1900, 1, 1), upper=date(2020, 12, 31)),
-            Ordinal(name="grade", levels=(1, 2, 3)),
+            ordinal("grade", (1, 2, 3)),
         ),
         label="grade",
     )
@@ -188,8 +181,8 @@ def lookup_schema():
 
     def make(size, label=True):
         columns = (
-            Ordinal(name="which", levels=tuple(range(size))),
-            Boolean(name="label"),
+            ordinal("which", tuple(range(size))),
+            boolean("label"),
         )
         return Schema(columns, label="label" if label else None)
 

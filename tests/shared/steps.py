@@ -3,12 +3,13 @@
 import numpy as np
 import pandas as pd
 import torch
+from tests.shared.columns import boolean, continuous
 
 from noisegate.gate.per_example.gradients import GradientRows, RecordGradients
-from noisegate.schema import Boolean, Continuous, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
-    (*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")),
+    (*(continuous(n, -1.0, 1.0) for n in "abc"), boolean("ill")),
     label="ill",
 )
 SHAPES = {"w": (3,), "bias": ()}

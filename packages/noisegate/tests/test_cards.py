@@ -4,21 +4,22 @@ from html.parser import HTMLParser
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 import noisegate
 from noisegate import Budget, Gate, Pairwise, Schema
 from noisegate.cards import MOST_LINES
 from noisegate.errors import installed
 from noisegate.methods.registry import make_for
-from noisegate.schema import Boolean, Categorical, Integer, pixel_schema
+from noisegate.schema import pixel_schema
 from noisegate.schema.constraints import Comparison
 
 NASTY = '<script>alert("x")</script>'
 SCHEMA = Schema(
     (
-        *(Integer(name=f"number {index}", lower=0, upper=99) for index in range(30)),
-        Categorical(name='"><img src=x onerror=y>', levels=(NASTY, "b")),
-        Boolean(name=NASTY),
+        *(integer(f"number {index}", 0, 99) for index in range(30)),
+        categorical('"><img src=x onerror=y>', (NASTY, "b")),
+        boolean(NASTY),
     ),
     label=NASTY,
     constraints=(Comparison(left="number 0", relation="<=", right="number 1"),),

@@ -6,18 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.columns import boolean
 from tests.shared.stated import ledger_of
 
 import noisegate as ng
 from noisegate import seeds
 from noisegate.errors import OptionError
-from noisegate.schema import Boolean, Schema
+from noisegate.schema import Schema
 from noisegate_evaluate import evaluate_tables, kernel_distance
 from noisegate_papers.contrib.pretraining.decoder import DecoderTraining
 from noisegate_papers.contrib.pretraining.encoder import EncoderTraining
 
 UNUSABLE = [2**70, seeds.MOST_SEED + 1, -1, True, 1.5, "x", None]
-SCHEMA = Schema((Boolean(name="a"),))
+SCHEMA = Schema((boolean("a"),))
 
 
 def people():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import synthesize
 from noisegate.answers.evidence import Evidence
@@ -13,7 +14,7 @@ from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.reading import read_moments
 from noisegate.methods.pairwise import Pairwise
 from noisegate.queries.moments import moments_of
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate.schema.encode import encode
 
 NOISE_STD = 20.0
@@ -35,9 +36,9 @@ def people():
     table.loc[:200, "x"] = np.nan
     schema = Schema(
         (
-            Continuous(name="x", lower=-3, upper=3, missing=True),
-            Categorical(name="work", levels=("a", "b", "c")),
-            Boolean(name="ill"),
+            continuous("x", -3, 3, missing=True),
+            categorical("work", "abc"),
+            boolean("ill"),
         )
     )
     method = Pairwise(fit_options={"steps": 1}, moments_share=0.4)

@@ -6,6 +6,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Schema, synthesize
 from noisegate.answers.crosstab import crosstab
@@ -14,15 +15,14 @@ from noisegate.answers.measurements import Measurements
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.reconcile import reconcile
 from noisegate.errors import OptionError
-from noisegate.schema import Boolean, Categorical, Integer
 
 SCHEMA = Schema(
     [
-        Integer(name="age", lower=18, upper=99),
-        Integer(name="kids", lower=0, upper=8, missing=True),
-        Categorical(name="sex", levels=("f", "m")),
-        Categorical(name="job", levels=("cook", "nurse", "clerk"), missing=True),
-        Boolean(name="ill"),
+        integer("age", 18, 99),
+        integer("kids", 0, 8, missing=True),
+        categorical("sex", "fm"),
+        categorical("job", ("cook", "nurse", "clerk"), missing=True),
+        boolean("ill"),
     ]
 )
 

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, continuous
 
 from noisegate import Schema, synthesize
 from noisegate.app.copies import combine, copies
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Boolean, Continuous
 
 SCHEMA = Schema(
     (
-        Continuous(name="x", lower=-4, upper=4),
-        Continuous(name="y", lower=-4, upper=4),
-        Boolean(name="ill"),
+        continuous("x", -4, 4),
+        continuous("y", -4, 4),
+        boolean("ill"),
     )
 )
 

@@ -4,6 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean
 
 from noisegate import Schema, fit, load, verify
 from noisegate.app.heading import check_heading, heading_of
@@ -12,10 +13,9 @@ from noisegate.app.streams.periods import fit_period, plan_stream
 from noisegate.errors import OptionError
 from noisegate.methods.registry import method_of
 from noisegate.privacy.certificate import Certificate
-from noisegate.schema import Boolean
 
 TABLE = pa.table({"ill": [True, False] * 100})
-SCHEMA = Schema([Boolean(name="ill")])
+SCHEMA = Schema([boolean("ill")])
 SAID = {"title": "A survey", "owner": "Data Office", "purpose": "Teaching"}
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, categorical
 from tests.shared.sums import squared
 
 from noisegate import discover_schema
@@ -9,7 +10,7 @@ from noisegate.gate.discovery import exact_counts
 from noisegate.gate.gate import Gate
 from noisegate.methods.registry import method_named
 from noisegate.privacy import noise
-from noisegate.schema import Boolean, Categorical, Schema
+from noisegate.schema import Schema
 from noisegate.sources.tables import csv_file
 
 LEVEL = "Ward 7, General Hospital A1234\r\n" + "B" * 24
@@ -57,8 +58,8 @@ def sums(monkeypatch):
 @pytest.mark.parametrize("name", ["dp-merf", "pairwise"])
 def test_a_sum_changes_by_one_record(name, neighbours, sums):
     columns = (
-        Categorical(name="k", levels=(LEVEL, "other"), other="other"),
-        Boolean(name="y"),
+        categorical("k", (LEVEL, "other"), other="other"),
+        boolean("y"),
     )
     schema, totals = Schema(columns=columns, label="k"), []
     for path in neighbours:
@@ -71,7 +72,7 @@ def test_a_sum_changes_by_one_record(name, neighbours, sums):
 
 
 def test_a_unit_is_one_unit_on_every_line(neighbours, sums):
-    schema = Schema(columns=(Boolean(name="y"),), label="y")
+    schema = Schema(columns=(boolean("y"),), label="y")
     totals = []
     for path in neighbours:
         sums.clear()

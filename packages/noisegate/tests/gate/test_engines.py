@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from tests.shared.columns import continuous
 
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.execution import (
@@ -17,7 +18,7 @@ from noisegate.gate.execution import (
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.queries.feature_map import SharingMap
-from noisegate.schema import Continuous, EncodedTable, Layout
+from noisegate.schema import EncodedTable, Layout
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_an_error_while_summing_is_told(error, task, batches, chosen):
 
 # Maps that share a first half, and blocks of long vectors: the sums are those that each map has on its own.
 
-LAYOUT = Layout(numeric=(Continuous(name="x", lower=0.0, upper=1.0),), coded=())
+LAYOUT = Layout(numeric=(continuous("x"),), coded=())
 
 
 @dataclass

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from tests.kernels import EVERYTHING, ByPlace
+from tests.shared.columns import boolean, continuous
 
 from noisegate.errors import OptionError, SlowKernelsWarning, UnbookedWarning
 from noisegate.gate import samples
@@ -21,12 +22,12 @@ from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.gate.sessions import gradients
 from noisegate.privacy import gradient_grid, noise
 from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
-from noisegate.schema import Boolean, Continuous, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
     columns=(
-        *(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(32)),
-        Boolean(name="y"),
+        *(continuous(f"x{i}", 0, 1) for i in range(32)),
+        boolean("y"),
     ),
     label="y",
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.columns import continuous
 from tests.shared.stated import kinds, step_query
 
 from noisegate.errors import OptionError
@@ -17,10 +18,10 @@ from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.plan import Query
 from noisegate.queries.feature_map import Counts
-from noisegate.schema import Continuous, Schema
+from noisegate.schema import Schema
 
 CAP = 60.0
-SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
+SCHEMA = Schema((continuous("a"),))
 AT = {"w": torch.zeros(2)}
 
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import continuous
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import noisegate.devices
@@ -16,11 +17,9 @@ from noisegate.gate.sums import LocalEngine
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientQuery, plan_steps
 from noisegate.privacy.plan import Query, plan_sums
-from noisegate.schema import Continuous, Schema
+from noisegate.schema import Schema
 
-SCHEMA = Schema(
-    columns=tuple(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(3))
-)
+SCHEMA = Schema(columns=tuple(continuous(f"x{i}", 0, 1) for i in range(3)))
 BLAS = ThreadpoolController().select(user_api="blas").lib_controllers
 CPU = torch.device("cpu")
 

@@ -18,6 +18,7 @@ import pyarrow.csv
 import pytest
 from tests.golden.names import program
 from tests.shared import linked_tables
+from tests.shared.columns import categorical, integer
 
 import noisegate
 from noisegate.app.runs.folder import Run, RunFolder
@@ -30,12 +31,12 @@ from noisegate.ledger.tables import TableTransaction
 from noisegate.models import folder as models
 from noisegate.privacy import noise
 from noisegate.privacy.release import Release
-from noisegate.schema import Categorical, Integer, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=0, upper=90),
-        Categorical(name="job", levels=("a", "b")),
+        integer("age", 0, 90),
+        categorical("job", "ab"),
     ),
     label="job",
 )

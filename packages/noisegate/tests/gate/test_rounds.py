@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, continuous
 from tests.shared.stated import kinds, ledger_of
 from tests.shared.sums import squared
 
@@ -17,12 +18,12 @@ from noisegate.privacy.plan import Query, plan_sums
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.contingency import Contingency
 from noisegate.queries.feature_map import Counts
-from noisegate.schema import Boolean, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate.sources.tables.tables import TableSource
 
 CAP = 1000.0
 SCHEMA = Schema(
-    (Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")),
+    (continuous("age", 0.0, 100.0, missing=True), boolean("ill")),
     label="ill",
 )
 
@@ -274,7 +275,7 @@ def test_data_that_changes_between_rounds_stops_the_run_and_quotes_no_number(tmp
 # Guarantee G-14 end to end: a unit more or less moves the exact sums by what the certificate states, and no more.
 
 UNITS_SCHEMA = Schema(
-    (Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="ill")),
+    (continuous("x", missing=True), boolean("ill")),
     label="ill",
 )
 TABLES = Contingency(

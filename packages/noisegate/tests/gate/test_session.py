@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import torch
+from tests.shared.columns import boolean, continuous
 from tests.shared.stated import kinds, ledger_of, step_query, summed
 
 from noisegate import Gate, Schema, fit
@@ -34,12 +35,9 @@ from noisegate.privacy.plan import Query, plan_sums
 from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.feature_map import Counts
-from noisegate.schema import Boolean, Continuous
 
 CAP = 1.0
-SCHEMA = Schema(
-    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"
-)
+SCHEMA = Schema((continuous("x"), boolean("y")), label="y")
 PEOPLE = pd.DataFrame({"x": np.linspace(0, 1, 60), "y": [True, False] * 30})
 AT = {"w": torch.zeros(1)}
 
@@ -342,10 +340,8 @@ def test_what_answers_once_cannot_be_copied(again):
 
 # Runs without a ledger are counted in a process: the second one on the same records says what both cost.
 
-UNBOOKED_SCHEMA = Schema(
-    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill"))
-)
-COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
+UNBOOKED_SCHEMA = Schema((continuous("x"), boolean("ill")))
+COARSE = Schema((boolean("ill"),), ignore=("x",))
 
 
 def table(rows=400, seed=0):
@@ -403,7 +399,7 @@ def test_runs_on_the_same_columns_are_counted_whatever_the_records_are(again):
     }
     schema = COARSE if again == "another schema" else UNBOOKED_SCHEMA
     assert len(run(others.get(again, table(seed=1)), schema=schema)[0]) == 1
-    other = Schema((Boolean(name="well"),))
+    other = Schema((boolean("well"),))
     assert run(pa.table({"well": [True, False] * 50}), schema=other)[0] == []
 
 

@@ -5,18 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 import noisegate
 from noisegate import Schema, synthesize
 from noisegate.answers.findings import questions_of_linked, questions_of_table
 from noisegate.models.tables.associations import fit_verdicts
-from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Integer
+from noisegate.schema import Comparison
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
 QUICK = {"fit_options": {"steps": 60, "components": 20}}
-BLOOD = [Continuous(name=name, lower=0, upper=99, missing=True) for name in "ab"]
+BLOOD = [continuous(name, 0, 99, missing=True) for name in "ab"]
 RULE = Comparison(left="a", relation="<=", right="b")
-SCHEMA = Schema([*BLOOD, Boolean(name="ill")], label="ill", constraints=(RULE,))
+SCHEMA = Schema([*BLOOD, boolean("ill")], label="ill", constraints=(RULE,))
 
 
 def blood(rows, *, together, ill=0.5):
@@ -43,7 +44,7 @@ def detail(verdict, question):
 
 
 def test_only_questions_that_apply_are_asked():
-    assert questions_of_table(Schema([Boolean(name="ill")])) == ("single columns",)
+    assert questions_of_table(Schema([boolean("ill")])) == ("single columns",)
     assert questions_of_table(SCHEMA) == (
         "single columns",
         "values missing together",
@@ -53,7 +54,7 @@ def test_only_questions_that_apply_are_asked():
         "what models learn of the label",
         "means and tails",
     )
-    one_missing = Schema([BLOOD[0], Boolean(name="ill")])
+    one_missing = Schema([BLOOD[0], boolean("ill")])
     assert "values missing together" not in questions_of_table(one_missing)
 
 
@@ -137,7 +138,7 @@ def test_a_label_of_which_noise_hides_a_class_cannot_be_learnt():
 
 def test_numbers_in_one_cell_have_lost_their_mean():
     amounts = 500_000 + 100 * np.random.default_rng(0).random(3000)
-    schema = Schema([Continuous(name="amount", lower=0, upper=1_000_000)])
+    schema = Schema([continuous("amount", 0, 1_000_000)])
     table = pa.table({"amount": amounts})
     model = synthesize(table, schema=schema, epsilon=1.0, **QUICK)
     assert answers(model.verdict) == {
@@ -147,8 +148,8 @@ def test_numbers_in_one_cell_have_lost_their_mean():
 
 
 def test_children_are_asked_about_where_parents_may_have_several():
-    people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-    pain = Schema([Integer(name="pain", lower=0, upper=10)])
+    people = LinkedTable(name="people", key="id", schema=Schema([boolean("ill")]))
+    pain = Schema([integer("pain", 0, 10)])
 
     def planned(most):
         visits = LinkedTable(name="visits", schema=pain, parent="people", most=most)
@@ -166,5 +167,5 @@ def test_children_are_asked_about_where_parents_may_have_several():
 
 
 def test_levels_alone_have_no_means():
-    schema = Schema([Categorical(name=name, levels=("x", "y")) for name in "ab"])
+    schema = Schema([categorical(name, "xy") for name in "ab"])
     assert questions_of_table(schema) == ("single columns", "pairs of columns")

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 import noisegate
 from noisegate import Budget, Gate, Pairwise, Schema, synthesize
@@ -16,7 +17,7 @@ from noisegate.app.drafts.draft import draft_schema
 from noisegate.errors import FitWarning
 from noisegate.methods.linked import Linked
 from noisegate.models.tables.associations import measured_associations, measured_moments
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer
+from noisegate.schema import Continuous, Date, Decimal, Integer
 from noisegate.schema.encode import encode
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
@@ -28,7 +29,7 @@ def fitted_amounts(amounts, column):
         {"amount": amounts, "ill": np.random.default_rng(1).random(len(amounts)) < 0.4}
     )
     return noisegate.synthesize(
-        table, schema=Schema([column, Boolean(name="ill")]), epsilon=1.0, seed=0
+        table, schema=Schema([column, boolean("ill")]), epsilon=1.0, seed=0
     )
 
 
@@ -48,7 +49,7 @@ def test_generous_bounds_blur_no_amounts(kind, lower):
 
 def test_amounts_that_are_all_alike_stay_so():
     synthetic = fitted_amounts(
-        np.full(RECORDS, 0.01), Continuous(name="amount", lower=0, upper=1e6)
+        np.full(RECORDS, 0.01), continuous("amount", 0, 1e6)
     ).sample(1000, seed=0)
     assert np.min(synthetic["amount"]) > 0.005
     assert np.quantile(synthetic["amount"], 0.99) < 0.02
@@ -56,9 +57,7 @@ def test_amounts_that_are_all_alike_stay_so():
 
 def test_what_lies_in_one_cell_far_from_zero_is_said_and_not_good():
     amounts = 500_000 + 100 * np.random.default_rng(0).random(RECORDS)
-    verdict = fitted_amounts(
-        amounts, Continuous(name="amount", lower=0, upper=1e6)
-    ).verdict
+    verdict = fitted_amounts(amounts, continuous("amount", 0, 1e6)).verdict
     assert verdict.word == "rough"
     assert (
         "100% of records have 'amount' between 500000 and 500977: nothing finer was measured"
@@ -77,10 +76,10 @@ def wide(records, seed, strength=0.8):
     table = {
         f"x{index}": np.clip(column, -3, 3) for index, column in enumerate(numbers.T)
     }
-    columns = [Continuous(name=name, lower=-3, upper=3) for name in table]
+    columns = [continuous(name, -3, 3) for name in table]
     label = random.random(records) < 0.1
     return pa.table(table | {"ill": label}), Schema(
-        [*columns, Boolean(name="ill")], label="ill"
+        [*columns, boolean("ill")], label="ill"
     )
 
 
@@ -120,7 +119,7 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
         "abcdef",
         0.6 + 0.8j,
     )
-    schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in names])
+    schema = Schema([continuous(name, -3, 3) for name in names])
     for seed in range(6):
         base = random.standard_normal((records, 2))
         numbers = np.stack(
@@ -187,7 +186,7 @@ def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
         3,
     )
     table = pa.table(dict(zip("abcdefg", numbers.T, strict=True)))
-    schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in "abcdefg"])
+    schema = Schema([continuous(name, -3, 3) for name in "abcdefg"])
     for settings, word in (
         ({"pairs": "chosen", "most_pairs": 10}, "usable"),
         ({}, "good"),
@@ -206,10 +205,10 @@ def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
     table = {name: random.random(300) for name in names} | {
         "ill": random.random(300) < 0.4
     }
-    columns = [Continuous(name=name, lower=0, upper=1) for name in names]
+    columns = [continuous(name, 0, 1) for name in names]
     model = synthesize(
         pa.table(table),
-        schema=Schema([*columns, Boolean(name="ill")], label="ill"),
+        schema=Schema([*columns, boolean("ill")], label="ill"),
         epsilon=0.1,
     )
     assert model.verdict.word == "noise"
@@ -225,10 +224,8 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
     days = np.minimum(random.exponential(np.where(icu, 12, 3)).astype(int), 90)
     first = np.datetime64("2021-01-01")
     dates = {"admitted": first + begun, "icu": icu}
-    two = Schema([admitted, Boolean(name="icu"), replace(admitted, name="discharged")])
-    one = Schema(
-        [admitted, Boolean(name="icu"), Integer(name="days", lower=0, upper=90)]
-    )
+    two = Schema([admitted, boolean("icu"), replace(admitted, name="discharged")])
+    one = Schema([admitted, boolean("icu"), integer("days", 0, 90)])
     near = synthesize(
         pa.table({**dates, "discharged": first + begun + days}),
         schema=two,
@@ -257,9 +254,9 @@ def test_numbers_whose_groups_lie_far_apart_are_said_to_be_close_to_them():
     random, north = np.random.default_rng(0), np.arange(RECORDS) % 2 == 0
     east = np.where(north, 18.07, 11.97) + random.normal(0, 0.07, RECORDS)
     columns = (
-        Continuous(name="east", lower=11, upper=19),
-        Boolean(name="north"),
-        Boolean(name="ill"),
+        continuous("east", 11, 19),
+        boolean("north"),
+        boolean("ill"),
     )
     table = {
         "east": east,
@@ -279,8 +276,8 @@ def test_generous_bounds_blur_no_amounts_of_linked_tables():
     random, parents = np.random.default_rng(0), 4000
     owner = np.repeat(np.arange(parents), 2)
     amounts = np.exp(np.log(20) + random.standard_normal(len(owner)))
-    people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-    costs = Schema([Continuous(name="cost", lower=0, upper=1_000_000)])
+    people = LinkedTable(name="people", key="id", schema=Schema([boolean("ill")]))
+    costs = Schema([continuous("cost", 0, 1_000_000)])
     schema = LinkedSchema(
         [people, LinkedTable(name="visits", schema=costs, parent="people", most=3)]
     )
@@ -316,11 +313,8 @@ def random_tables_made(seed):
         kind = random.integers(4)
         if kind == 0:
             columns.append(
-                Continuous(
-                    name=name,
-                    lower=-5.0,
-                    upper=float(random.choice([5.0, 1e6])),
-                    missing=missing,
+                continuous(
+                    name, -5.0, float(random.choice([5.0, 1e6])), missing=missing
                 )
             )
             values[name] = np.clip(
@@ -328,21 +322,14 @@ def random_tables_made(seed):
             )
         elif kind == 1:
             columns.append(
-                Integer(
-                    name=name,
-                    lower=0,
-                    upper=int(random.choice([1, 9, 10**6])),
-                    missing=missing,
-                )
+                integer(name, 0, int(random.choice([1, 9, 10**6])), missing=missing)
             )
             values[name] = np.clip((signal * 2).astype(np.int64), 0, columns[-1].upper)
         else:
             size = int(random.choice([1, 2, 7, 40]))
             columns.append(
-                Categorical(
-                    name=name,
-                    levels=tuple(f"l{level}" for level in range(size)),
-                    missing=missing,
+                categorical(
+                    name, tuple(f"l{level}" for level in range(size)), missing=missing
                 )
             )
             values[name] = np.array(
@@ -358,17 +345,15 @@ def random_tables_made(seed):
     kind = random.choice(LABELS)
     chance = 1 / (1 + np.exp(-2 * hidden[:, 0]))
     if kind in ("boolean", "rare"):
-        columns.append(Boolean(name="y"))
+        columns.append(boolean("y"))
         values["y"] = random.random(rows) < (
             chance if kind == "boolean" else 0.02 * chance
         )
     elif kind in ("three", "ten"):
         levels = 3 if kind == "three" else 10
         columns.append(
-            Categorical(
-                name="y",
-                levels=tuple(map(str, range(levels))),
-                missing=bool(random.random() < 0.5),
+            categorical(
+                "y", tuple(map(str, range(levels))), missing=bool(random.random() < 0.5)
             )
         )
         values["y"] = (
@@ -377,7 +362,7 @@ def random_tables_made(seed):
             .astype(str)
         )
     elif kind == "numeric":
-        columns.append(Continuous(name="y", lower=0.0, upper=1.0))
+        columns.append(continuous("y"))
         values["y"] = chance
     label = None if kind == "none" else "y"
     return (
@@ -427,12 +412,10 @@ SCHEMA = Schema(
     [
         Decimal(name="price", lower=0, upper=200, step=0.01, atoms=[0, 9.99]),
         Decimal(name="rate", lower=5.05, upper=31.0, step=0.05),
-        Integer(name="dose", lower=5, upper=500, step=5, atoms=[0, 999], missing=True),
-        Continuous(name="length", lower=0.5, upper=60, atoms=[0, 12.7]),
-        Integer(
-            name="income", lower=0, upper=2_000_000, atoms=[50_000, 60_000, 9_999_999]
-        ),
-        Categorical(name="group", levels=("a", "b")),
+        integer("dose", 5, 500, step=5, atoms=[0, 999], missing=True),
+        continuous("length", 0.5, 60, atoms=[0, 12.7]),
+        integer("income", 0, 2_000_000, atoms=[50_000, 60_000, 9_999_999]),
+        categorical("group", "ab"),
     ],
     label="group",
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 from tests.shared.sums import check_tables, same_tables
 
 from noisegate.answers.design import COUNTS, PAIRS, SCREEN, SINGLES
@@ -17,12 +18,7 @@ from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.privacy.plan import Budget
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     EncodedTable,
-    Integer,
-    Ordinal,
     Schema,
 )
 from noisegate.sources.tables.tables import TableSource
@@ -30,12 +26,12 @@ from noisegate.sources.tables.tables import TableSource
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=0, upper=120, missing=True),
-        Categorical(name="work", levels=("a", "b", "c"), missing=True),
-        Continuous(name="rate", lower=-1.0, upper=3.0),
-        Ordinal(name="grade", levels=(1, 2)),
-        Integer(name="kids", lower=0, upper=3, missing=True),
-        Boolean(name="ill"),
+        integer("age", 0, 120, missing=True),
+        categorical("work", "abc", missing=True),
+        continuous("rate", -1.0, 3.0),
+        ordinal("grade", (1, 2)),
+        integer("kids", 0, 3, missing=True),
+        boolean("ill"),
     ),
     label="ill",
 )
@@ -144,7 +140,7 @@ def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_
         random.random(rows),
     )
     schema, method = (
-        Schema([Continuous(name=name, lower=0.0, upper=1.0) for name in "ab"]),
+        Schema([continuous(name) for name in "ab"]),
         Pairwise(cells=24),
     )
     plan = method.plan(schema, Budget(epsilon=10.0))
@@ -264,15 +260,13 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
 
 # Where the noise would drown all pairs, single columns are measured again; and releases of before are read as then.
 
-NUMBERS = tuple(Continuous(name=name, lower=0.0, upper=1.0) for name in "xyz")
-AGE = Integer(name="age", lower=0, upper=40, missing=True)
+NUMBERS = tuple(continuous(name) for name in "xyz")
+AGE = integer("age", 0, 40, missing=True)
 LABELS = {"two classes": tuple("ab"), "many classes": tuple("abcdefgh")}
 
 
 def pairwise_drowned_schema(label):
-    return Schema(
-        (*NUMBERS, AGE, Categorical(name="k", levels=LABELS[label])), label="k"
-    )
+    return Schema((*NUMBERS, AGE, categorical("k", LABELS[label])), label="k")
 
 
 def frame(rows, label, seed=0):

@@ -5,25 +5,23 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import Pairwise, synthesize
 from noisegate.answers.evidence import DrownedError, Evidence
 from noisegate.errors import MissingExtraError, OptionError
 from noisegate.models.calibrated import Calibration, calibrated_batches
 from noisegate.schema import (
-    Boolean,
-    Categorical,
     Comparison,
-    Continuous,
     EncodedTable,
     Schema,
 )
 
 COLUMNS = (
-    Continuous(name="age", lower=0, upper=100),
-    Continuous(name="wage", lower=0, upper=100),
-    Categorical(name="job", levels=("cook", "nurse", "smith")),
-    Boolean(name="ill"),
+    continuous("age", 0, 100),
+    continuous("wage", 0, 100),
+    categorical("job", ("cook", "nurse", "smith")),
+    boolean("ill"),
 )
 # Whether rows of these noisy releases agree is chance; tests that want warnings say so.
 pytestmark = pytest.mark.filterwarnings("ignore:calibrated:UserWarning")
@@ -176,9 +174,7 @@ def test_no_rows_are_no_error(model):
 def test_a_tail_that_moments_count_in_a_range_only_is_shorter():
     cost = np.random.default_rng(0).lognormal(5, 1.2, 5_000).clip(0, 50_000)
     table = pd.DataFrame({"cost": cost, "ill": people(5_000)["ill"]})
-    schema = Schema(
-        (Continuous(name="cost", lower=0, upper=50_000), Boolean(name="ill"))
-    )
+    schema = Schema((continuous("cost", 0, 50_000), boolean("ill")))
     method = Pairwise(moments_share=0.43, seed=0, fit_options={"steps": 60})
     model = synthesize(table, schema=schema, epsilon=3.0, method=method)
     rows = model.sample(5_000, seed=1, calibrated=True)
@@ -189,7 +185,7 @@ def test_a_tail_that_moments_count_in_a_range_only_is_shorter():
 
 def test_a_tail_that_is_shortened_is_named():
     """Some of the model's wages lie far beyond the range that moments count."""
-    wide_wage = Continuous(name="wage", lower=0, upper=2_000)
+    wide_wage = continuous("wage", 0, 2_000)
     model = fitted(Schema((COLUMNS[0], wide_wage, *COLUMNS[2:])), moments_share=0.43)
     sample = model.evidence.sample
     numeric = sample.numeric.copy()

@@ -4,25 +4,22 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
 from noisegate.models.rejection import RejectionError
 from noisegate.schema import (
-    Boolean,
-    Categorical,
     Comparison,
-    Continuous,
-    Integer,
     Ordered,
     Schema,
 )
 
 COLUMNS = (
-    Categorical(name="job", levels=("cook", "nurse", "smith"), missing=True),
-    Continuous(name="wage", lower=0, upper=100),
-    Integer(name="days", lower=0, upper=60),
-    Boolean(name="ill"),
+    categorical("job", ("cook", "nurse", "smith"), missing=True),
+    continuous("wage", 0, 100),
+    integer("days", 0, 60),
+    boolean("ill"),
 )
 FEW = {"cells": 8, "fit_options": {"components": 40, "steps": 60}}
 
@@ -140,8 +137,8 @@ def stays():
 
 
 DAYS = (
-    Integer(name="first", lower=0, upper=60),
-    Integer(name="last", lower=0, upper=60),
+    integer("first", 0, 60),
+    integer("last", 0, 60),
 )
 
 

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from scipy import stats
+from tests.shared.columns import continuous
 
 from noisegate.models.copula import Copula, normal_cdf, normal_quantile
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import Continuous, Schema
+from noisegate.schema import Schema
 from noisegate.seeds import public_random
 
 CUTS = stats.norm.ppf([0.2, 0.4, 0.6, 0.8])
@@ -21,10 +22,7 @@ def gaussian(correlation, joined, *, missing=0.0):
     below = np.array([[both.cdf([a, b]) for b in edges] for a in edges])
     table = np.diff(np.diff(below, axis=0), axis=1)
     layout = Schema(
-        [
-            Continuous(name=name, lower=-4, upper=4, missing=missing > 0)
-            for name in ("x", "y")
-        ]
+        [continuous(name, -4, 4, missing=missing > 0) for name in ("x", "y")]
     ).layout
     fine = np.linspace(0, 1, 161)
     fine = np.union1d(fine, (CUTS + 4) / 8)
@@ -100,7 +98,7 @@ def test_columns_that_do_not_go_together_are_left_alone():
 
 def test_a_model_keeps_how_it_draws_and_older_ones_draw_as_they_did():
     model = gaussian(0.8, True)
-    schema = Schema([Continuous(name=name, lower=-4, upper=4) for name in ("x", "y")])
+    schema = Schema([continuous(name, -4, 4) for name in ("x", "y")])
     stated = model.to_json()
     again = Mixture.from_saved(schema, model.tensors(), stated)
     older = Mixture.from_saved(

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.shared.columns import boolean, continuous
 from typer.testing import CliRunner
 
 from noisegate import Gate, Pairwise, Synthesizer
@@ -32,11 +33,9 @@ from noisegate.models.folder import (
 )
 from noisegate.privacy.certificate import Certificate, canonical_json, render
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, array_hashes
-from noisegate.schema import Boolean, Continuous, Schema
+from noisegate.schema import Schema
 
-SCHEMA = Schema(
-    (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"
-)
+SCHEMA = Schema((continuous("x"), boolean("y")), label="y")
 OTHERS = (
     None,
     True,

@@ -9,7 +9,7 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import Boolean, Categorical, Schema
+from noisegate.schema import Schema
 
 FIRST = [categorical("job", "abc", missing=True), integer("age", 0, 9, missing=True)]
 SCHEMA = Schema(
@@ -124,9 +124,7 @@ def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
 def identified(weights):
     """One coded column, whose cell is the component."""
     size = len(weights)
-    layout = Schema(
-        (Categorical(name="c", levels=tuple(map(str, range(size)))),)
-    ).layout
+    layout = Schema((categorical("c", tuple(map(str, range(size)))),)).layout
     return Mixture(
         layout=layout,
         within=(),
@@ -188,7 +186,7 @@ def test_log_joint_is_that_of_the_joint_distribution(column):
 
 def test_what_cannot_be_has_minus_infinite_log_probability_and_is_never_drawn():
     model = Mixture(
-        layout=Schema((Boolean(name="b"),)).layout,
+        layout=Schema((boolean("b"),)).layout,
         within=(),
         weights=np.array([1.0, 0.0]),
         probabilities=(np.array([[0.0, 1.0], [1.0, 0.0]]),),

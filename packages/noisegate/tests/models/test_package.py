@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 from tests.shared.models_output_room import KINDS, pictures
 
 from noisegate import Adjacency, Certificate, Pairwise, Release, Schema
@@ -19,21 +20,16 @@ from noisegate.errors import OptionError
 from noisegate.models.output.sample_file import sample_writer
 from noisegate.models.package import new_package
 from noisegate.schema import (
-    Boolean,
-    Categorical,
     Comparison,
-    Continuous,
     Date,
     Datetime,
     Decimal,
-    Integer,
-    Ordinal,
 )
 
 FIRST, LAST = datetime(2020, 1, 1), datetime(2020, 12, 31)
 COLUMNS = (
-    Integer(name="age, in years", lower=18, upper=90, atoms=(999,), missing=True),
-    Continuous(name="dose", lower=-1.5, upper=2.5),
+    integer("age, in years", 18, 90, atoms=(999,), missing=True),
+    continuous("dose", -1.5, 2.5),
     Decimal(name="price", lower=0, upper=99.9, step=0.1),
     Date(name="born", lower=date(1950, 1, 1), upper=date(2000, 12, 31), missing=True),
     Datetime(name="seen", lower=FIRST, upper=LAST),
@@ -43,9 +39,9 @@ COLUMNS = (
         upper=LAST.replace(tzinfo=UTC),
         step=60,
     ),
-    Ordinal(name="pain", levels=(0, 1, 2)),
-    Categorical(name='job "now"', levels=("nurse", "a, b", "Gärtner"), missing=True),
-    Boolean(name="ill", missing=True),
+    ordinal("pain", (0, 1, 2)),
+    categorical('job "now"', ("nurse", "a, b", "Gärtner"), missing=True),
+    boolean("ill", missing=True),
 )
 FILES = {"certificate.json", "certificate.md", "croissant.json", "datapackage.json"}
 

@@ -5,10 +5,11 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, integer
 
 from noisegate import Schema, load, plan, synthesize
 from noisegate.errors import OptionError
-from noisegate.schema import Categorical, Date, Decimal, Integer
+from noisegate.schema import Date, Decimal
 from noisegate.schema.relations.forms import parse_rule
 
 RECORDS = 9_000
@@ -46,9 +47,9 @@ def related_schema():
     columns = [
         Date(name="admission", **YEARS),
         Date(name="discharge", **YEARS),
-        Categorical(name="ward", levels=("A", "B", "C")),
+        categorical("ward", "ABC"),
         Decimal(name="weight", lower=30, upper=150, step=0.1),
-        Integer(name="height", lower=100, upper=220),
+        integer("height", 100, 220),
         Decimal(name="bmi", lower=5, upper=80, step=0.1),
     ]
     by_name = {column.name: column for column in columns}

@@ -3,22 +3,23 @@ from datetime import date, datetime
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import continuous, integer
 
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema import Continuous, Date, Datetime, Decimal
 from noisegate.schema.layout import numbers_at, positions_of
 
 COLUMNS = [
-    Integer(name="x", lower=-7, upper=90),
-    Integer(name="x", lower=0, upper=2**52, missing=True),
+    integer("x", -7, 90),
+    integer("x", 0, 2**52, missing=True),
     Date(name="x", lower=date(1999, 12, 31), upper=date(2003, 7, 9), missing=True),
     Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
-    Continuous(name="x", lower=-0.1, upper=0.7, missing=True),
+    continuous("x", -0.1, 0.7, missing=True),
     Decimal(
         name="x", lower=-1.5, upper=700, step=0.25, atoms=[-9, 0, 999], missing=True
     ),
-    Integer(name="x", lower=0, upper=5_000, step=5, atoms=[-1, 9999]),
+    integer("x", 0, 5_000, step=5, atoms=[-1, 9999]),
 ]
 
 
@@ -64,7 +65,7 @@ def test_a_value_decodes_into_the_cell_that_it_was_drawn_for(column, cuts):
 
 def test_values_follow_the_masses_of_the_fine_cells_in_their_bin():
     # Whole numbers 0 to 9; the bin from 4 on is cut into {4, 5, 6} and {7, 8, 9}, in shares 1 to 3.
-    column = Integer(name="x", lower=0, upper=9)
+    column = integer("x", 0, 9)
     within = fine(column, [4 / 9], [0, 4 / 9, 7 / 9, 1], [5, 1, 3])
     rows = 60_000
     steps = numbers_at(column, within.draw(np.ones(rows, int), random()))
@@ -78,7 +79,7 @@ def test_values_follow_the_masses_of_the_fine_cells_in_their_bin():
 
 
 def test_spikes_are_single_values_and_the_rest_is_even():
-    column = Continuous(name="x", lower=0.0, upper=8.0)
+    column = continuous("x", 0.0, 8.0)
     last = np.nextafter(1.0, 0.0)
     within = fine(
         column,
@@ -99,9 +100,7 @@ def test_spikes_are_single_values_and_the_rest_is_even():
 
 
 def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
-    within = fine(
-        Continuous(name="x", lower=0.0, upper=1.0), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1]
-    )
+    within = fine(continuous("x"), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1])
     values = within.draw(np.repeat([0, 1], 5000), random())
     for part in (values[:5000], values[5000:]):
         assert abs(np.corrcoef(part, np.arange(5000))[0, 1]) < 5 * 5000**-0.5
@@ -112,15 +111,15 @@ def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
     [
         # Bins: [0, .5) in fine cells of shares 1/4, 3/4 and [.5, 1] in one.
         (
-            Continuous(name="x", lower=0.0, upper=10.0),
+            continuous("x", 0.0, 10.0),
             (2.0, 6.0),
             [1 / 4 * 1 / 5 + 3 / 4, 1 / 5],
         ),
-        (Continuous(name="x", lower=0.0, upper=10.0), (0.0, 10.0), [1, 1]),
-        (Continuous(name="x", lower=0.0, upper=10.0), (7.0, 7.0), [0, 0]),
+        (continuous("x", 0.0, 10.0), (0.0, 10.0), [1, 1]),
+        (continuous("x", 0.0, 10.0), (7.0, 7.0), [0, 0]),
         # Steps 0, 1, 2 | 3, 4 | 5 to 10.
-        (Integer(name="x", lower=0, upper=10), (2, 5), [1 / 4 * 1 / 3 + 3 / 4, 1 / 6]),
-        (Integer(name="x", lower=0, upper=10), (4, 4), [3 / 4 * 1 / 2, 0]),
+        (integer("x", 0, 10), (2, 5), [1 / 4 * 1 / 3 + 3 / 4, 1 / 6]),
+        (integer("x", 0, 10), (4, 4), [3 / 4 * 1 / 2, 0]),
     ],
 )
 def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
@@ -142,7 +141,7 @@ def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
 
 
 def test_a_restriction_keeps_spikes_by_the_number_they_decode_to():
-    column = Continuous(name="x", lower=-0.1, upper=1.0)
+    column = continuous("x", -0.1, 1.0)
     zero = positions_of(column, np.array([0.0]))[0]
     within = fine(column, [], [0, zero, np.nextafter(zero, 1), 1], [1, 2, 1], [0, 1, 0])
     number = float(numbers_at(column, np.array([zero]))[0])

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from tests.shared.columns import boolean
 
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
@@ -10,9 +11,9 @@ from noisegate.privacy import accounting
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.privacy.events import MOST_PERIODS
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Schema
+from noisegate.schema import Schema
 
-SCHEMA = Schema([Boolean(name="ill"), Boolean(name="old")])
+SCHEMA = Schema([boolean("ill"), boolean("old")])
 HORIZONS = [
     Horizon(periods=5),
     Horizon(periods=12, window=3),

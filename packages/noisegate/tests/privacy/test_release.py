@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.shared.columns import boolean
 from tests.shared.stated import certificate
 
 from noisegate.errors import ModelError
@@ -16,9 +17,9 @@ from noisegate.privacy.release import (
     array_hashes,
     release_arrays,
 )
-from noisegate.schema import Boolean, Schema
+from noisegate.schema import Schema
 
-SCHEMA = Schema((Boolean(name="ill"),), label=None)
+SCHEMA = Schema((boolean("ill"),), label=None)
 
 
 STDS = {"a": 1 / 3, "b": 2.0}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean
 from tests.shared.stated import sampled
 
 import noisegate as ng
@@ -26,7 +27,7 @@ from noisegate.privacy.schema_certificate import (
     discovery_beside,
     discovery_claim,
 )
-from noisegate.schema import Boolean, Schema
+from noisegate.schema import Schema
 from noisegate_evaluate.reporting.public import promised
 
 KINDS = {"age": "integer", "ill": "boolean"}
@@ -180,7 +181,7 @@ def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corre
 
 def test_a_schema_that_nobody_discovered_has_none(tmp_path):
     path = tmp_path / "schema.toml"
-    Schema((Boolean(name="a"),)).to_toml(path)
+    Schema((boolean("a"),)).to_toml(path)
     assert discovery_beside(path) is None
     assert discovery_beside(tmp_path / "absent.toml") is None
 
@@ -203,7 +204,7 @@ def test_a_missing_and_a_broken_certificate_are_named(path):
 def test_a_certificate_of_other_columns_or_of_a_fit_is_refused_before_anything_is_read(
     discovery_result,
 ):
-    other = Schema((Boolean(name="ill"), Boolean(name="wealthy")))
+    other = Schema((boolean("ill"), boolean("wealthy")))
     with pytest.raises(ModelError, match="column 'wealthy' is not among those"):
         Gate(
             people(), schema=other, epsilon=1.0, discovery=discovery_result.certificate

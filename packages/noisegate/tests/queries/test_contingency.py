@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, continuous
 from tests.shared.patience import at_most_calls
 
 from noisegate.errors import OptionError
@@ -10,7 +11,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.queries.binning import NumericBins
 from noisegate.queries.contingency import Contingency
 from noisegate.queries.feature_map import Levels
-from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
+from noisegate.schema import EncodedTable, Schema
 
 BINS = (NumericBins((0.2, 0.5), True), NumericBins((0.3,)))
 TABLES = ((), (0,), (1, 0), (0, 2, 3), (3, 2, 1, 0))
@@ -80,8 +81,8 @@ def test_counts_are_shaped_by_the_columns_of_each_table(records):
 
 WIDE = Schema(
     (
-        *(Boolean(name=f"b{index}") for index in range(20_000)),
-        Continuous(name="x", lower=0, upper=1),
+        *(boolean(f"b{index}") for index in range(20_000)),
+        continuous("x", 0, 1),
     )
 )
 BUDGET = Budget(epsilon=1.0, delta=1e-5)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import continuous, integer
 
 from noisegate.models.within_cell import WithinCell
 from noisegate.queries.binning import (
@@ -16,7 +17,7 @@ from noisegate.queries.binning import (
     is_single_value,
     merged_bins,
 )
-from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema import Date, Datetime, Decimal
 from noisegate.schema.layout import (
     INTERVAL_COUNT,
     numbers_at,
@@ -25,17 +26,17 @@ from noisegate.schema.layout import (
 )
 
 FEW = [
-    Integer(name="n", lower=0, upper=1),
-    Integer(name="n", lower=-3, upper=9, missing=True),
-    Integer(name="n", lower=2**52, upper=2**52 + 100),
-    Integer(name="n", lower=0, upper=MAX_FINE_BINS - 1),
+    integer("n", 0, 1),
+    integer("n", -3, 9, missing=True),
+    integer("n", 2**52, 2**52 + 100),
+    integer("n", 0, MAX_FINE_BINS - 1),
     Date(name="d", lower=date(2020, 1, 1), upper=date(2021, 12, 31)),
 ]
 MANY = [
-    Integer(name="n", lower=0, upper=MAX_FINE_BINS),
-    Integer(name="n", lower=-7, upper=99_991, missing=True),
-    Integer(name="n", lower=0, upper=2**53),
-    Integer(name="n", lower=-(2**60), upper=-(2**60) + 2**53),
+    integer("n", 0, MAX_FINE_BINS),
+    integer("n", -7, 99_991, missing=True),
+    integer("n", 0, 2**53),
+    integer("n", -(2**60), -(2**60) + 2**53),
     Date(name="d", lower=date(1, 1, 1), upper=date(9999, 12, 31)),
     Datetime(name="t", lower=datetime(1900, 1, 1), upper=datetime(2180, 1, 1)),
 ]
@@ -72,9 +73,7 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
     assert len(bins.cuts) + 1 == len(starts)
 
 
-@pytest.mark.parametrize(
-    "column", [*FEW, *MANY, Continuous(name="x", lower=-1e-9, upper=1e9)]
-)
+@pytest.mark.parametrize("column", [*FEW, *MANY, continuous("x", -1e-9, 1e9)])
 @pytest.mark.parametrize("most", [2, 7, MAX_FINE_BINS])
 def test_cuts_increase_strictly_whatever_their_number(column, most):
     cuts = fine_bins(column, max_bins=most).cuts
@@ -84,7 +83,7 @@ def test_cuts_increase_strictly_whatever_their_number(column, most):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
-    column = Continuous(name="x", lower=-2.0, upper=6.0, missing=missing)
+    column = continuous("x", -2.0, 6.0, missing=missing)
     bins = fine_bins(column)
     assert bins.size == MAX_FINE_BINS + 2 + missing
     values = np.array(
@@ -98,9 +97,9 @@ def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
 
 
 ATOMS = [
-    Continuous(name="x", lower=0.0, upper=100.0, atoms=[-9, -1, 12.5, 50, 999]),
-    Integer(name="x", lower=0, upper=100_000, atoms=[-9, -1, 12, 50_000, 999_999]),
-    Integer(name="x", lower=0, upper=50, atoms=[-9, -1, 12, 50, 999]),
+    continuous("x", 0.0, 100.0, atoms=[-9, -1, 12.5, 50, 999]),
+    integer("x", 0, 100_000, atoms=[-9, -1, 12, 50_000, 999_999]),
+    integer("x", 0, 50, atoms=[-9, -1, 12, 50, 999]),
     Decimal(name="x", lower=0, upper=100.0, step=0.01, atoms=[-9, -1, 12.5, 50, 999]),
 ]
 
@@ -143,7 +142,7 @@ def test_atoms_are_cells_of_their_own(column):
 
 
 def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():
-    column = Integer(name="x", lower=0, upper=999, atoms=[500])
+    column = integer("x", 0, 999, atoms=[500])
     bins, noisy = fine_bins(column), np.full(1000, 4.0)
     noisy[[300, 500]] += 35.0
     for atoms, is_kept in ((None, False), (holds_atom(column, bins), True)):
@@ -160,8 +159,8 @@ def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_nois
 @pytest.mark.parametrize(
     ("column", "values"),
     [
-        (Integer(name="x", lower=0, upper=1), 2),
-        (Integer(name="x", lower=-3, upper=124), 128),
+        (integer("x", 0, 1), 2),
+        (integer("x", -3, 124), 128),
         (Date(name="x", lower=date(2020, 1, 1), upper=date(2020, 1, 31)), 31),
     ],
 )
@@ -175,8 +174,8 @@ def test_few_whole_values_are_atoms(column, values):
 @pytest.mark.parametrize(
     "column",
     [
-        Integer(name="x", lower=-3, upper=125),
-        Continuous(name="x", lower=0, upper=1),
+        integer("x", -3, 125),
+        continuous("x", 0, 1),
         Date(name="x", lower=date(2000, 1, 1), upper=date(2020, 1, 1)),
         Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
     ],

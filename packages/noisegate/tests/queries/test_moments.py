@@ -5,27 +5,24 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.gate.gate import Gate
 from noisegate.methods.pairwise import Pairwise
 from noisegate.queries.moments import moments_of
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     EncodedTable,
-    Integer,
     Schema,
 )
 from noisegate.testing import check_feature_map, made_up
 
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=0, upper=120, missing=True, atoms=(999,)),
-        Continuous(name="rate", lower=-1.0, upper=3.0),
-        Integer(name="kids", lower=0, upper=3),
-        Categorical(name="work", levels=("a", "b", "c"), missing=True),
-        Boolean(name="ill"),
+        integer("age", 0, 120, missing=True, atoms=(999,)),
+        continuous("rate", -1.0, 3.0),
+        integer("kids", 0, 3),
+        categorical("work", "abc", missing=True),
+        boolean("ill"),
     ),
     label="ill",
 )

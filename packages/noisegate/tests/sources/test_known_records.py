@@ -2,17 +2,18 @@
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer, ordinal
 
 from noisegate.errors import DataError
-from noisegate.schema import Boolean, Categorical, Integer, Ordinal, Schema
+from noisegate.schema import Schema
 from noisegate.sources.frames import read_known_records, read_table
 
 SCHEMA = Schema(
     [
-        Categorical(name="ward", levels=("a", "b"), missing=True),
-        Ordinal(name="pain", levels=(0, 1, 2)),
-        Integer(name="age", lower=0, upper=99),
-        Boolean(name="ill"),
+        categorical("ward", "ab", missing=True),
+        ordinal("pain", (0, 1, 2)),
+        integer("age", 0, 99),
+        boolean("ill"),
     ]
 )
 KNOWN = {"ward": ["a", None], "pain": [0, 2], "age": [30, 40], "ill": [True, False]}

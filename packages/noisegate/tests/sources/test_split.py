@@ -4,10 +4,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.columns import categorical, integer
 
 from noisegate import split_records
 from noisegate.errors import DataError, OptionError
-from noisegate.schema import Categorical, FileForm, Integer, Schema
+from noisegate.schema import FileForm, Schema
 
 HEADER = b"\xef\xbb\xbfid,note\r\n"
 RECORDS = [f'{n % 40},"line one\nof ""{n}"""\r\n'.encode() for n in range(400)]
@@ -114,10 +115,8 @@ FORMS = [
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.encoding)
 def test_a_file_in_the_form_of_a_schema_is_split_in_it(form, tmp_path):
-    columns = [Integer(name="age", lower=0, upper=999)]
-    schema = Schema(
-        [*columns, Categorical(name="town", levels=("Köln", "Bonn"))], file=form
-    )
+    columns = [integer("age", 0, 999)]
+    schema = Schema([*columns, categorical("town", ("Köln", "Bonn"))], file=form)
     top = ["Größe", "of a table"][: form.skip]
     header = [form.separator.join(("age", "town"))] if form.header else []
     rows = [

@@ -10,15 +10,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.columns import integer
 
 from noisegate.errors import DataError, OptionError
-from noisegate.schema import Integer, Schema
+from noisegate.schema import Schema
 from noisegate.schema.encode import join_names
 from noisegate.sources import units as rooms
 from noisegate.sources.tables.tables import TableSource
 from noisegate.sources.units import HashTable, UnitLimit
 
-SCHEMA = Schema((Integer(name="n", lower=0, upper=10_000),))
+SCHEMA = Schema((integer("n", 0, 10_000),))
 
 
 def limit(contributions=3, **fields):

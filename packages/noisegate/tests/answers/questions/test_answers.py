@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as api
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import synthesize
 from noisegate.answers.calibration import LOGISTIC, CalibratedRegression
@@ -24,22 +25,22 @@ from noisegate.answers.questions.question import parse_question, question_forms
 from noisegate.answers.questions.tables import independence_test
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
+from noisegate.schema import Date, Schema
 from noisegate.seeds import public_random
 
 SCHEMA = Schema(
     (
         *(
-            Continuous(name="x", lower=-5, upper=5),
-            Continuous(name="y", lower=-10, upper=10),
+            continuous("x", -5, 5),
+            continuous("y", -10, 10),
         ),
         *(
-            Integer(name="count", lower=0, upper=30),
-            Integer(name="days", lower=0, upper=60, missing=True),
+            integer("count", 0, 30),
+            integer("days", 0, 60, missing=True),
         ),
         *(
-            Categorical(name="job", levels=("cook", "nurse", "smith")),
-            Boolean(name="ill"),
+            categorical("job", ("cook", "nurse", "smith")),
+            boolean("ill"),
         ),
     ),
     label="ill",
@@ -110,9 +111,7 @@ def test_means_shares_and_counts_are_those_of_the_records(model, real):
 def test_groups_of_two_columns_and_of_whole_numbers_are_those_of_the_records(real):
     # Everything is told apart by the label, and `kids` has a cell for each value.
     frame = real.assign(kids=np.arange(len(real)) % 4)
-    schema = Schema(
-        [*SCHEMA.columns, Integer(name="kids", lower=0, upper=3)], label="ill"
-    )
+    schema = Schema([*SCHEMA.columns, integer("kids", 0, 3)], label="ill")
     model = synthesize(frame, schema=schema, epsilon=500.0, fit_options={"steps": 100})
     answers = model.infer("mean(y) by job, ill")
     means = frame.groupby(["job", "ill"])["y"].mean()
@@ -296,7 +295,7 @@ def test_a_sample_of_the_model_has_an_error_which_its_intervals_count(model):
 
 def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
     """Numbers in a small part of their bounds, few records: errors of 40 sums of squares, over what is said of each."""
-    schema = Schema((Continuous(name="x", lower=-40, upper=150), Boolean(name="ill")))
+    schema = Schema((continuous("x", -40, 150), boolean("ill")))
     errors = []
     for seed in range(40):
         x = np.random.default_rng(seed).normal(45, 7, 2_000)
@@ -497,7 +496,7 @@ def test_a_regression_that_the_noise_hides_is_refused_in_words(real, question):
 
 
 def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
-    schema = Schema((Continuous(name="age", lower=0, upper=100), Boolean(name="ill")))
+    schema = Schema((continuous("age", 0, 100), boolean("ill")))
     random, far = np.random.default_rng(0), 0
     for seed in range(8):
         age = np.clip(random.normal(29, 7, 1_500), 17, 42)
@@ -519,7 +518,7 @@ def test_dates_say_what_they_are_counted_in():
     schema = Schema(
         (
             Date(name="d", lower=table["d"].min(), upper=table["d"].max()),
-            Boolean(name="b"),
+            boolean("b"),
         )
     )
     model = synthesize(table, schema=schema, epsilon=5.0)
@@ -534,9 +533,7 @@ def test_intervals_of_a_long_tail_hold():
     They hold the mean in 92 % of such releases. With an allowance that does not look at
     the tail it was 21 %, which is 5 of 8 in one of a hundred.
     """
-    schema = Schema(
-        (Continuous(name="cost", lower=0, upper=1_000), Boolean(name="ill"))
-    )
+    schema = Schema((continuous("cost", 0, 1_000), boolean("ill")))
     method = Pairwise(moments_share=0.5, fit_options={"steps": 60})
     covered = []
     for seed in range(8):

@@ -4,18 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as formulas
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 
 COLUMNS = (
-    Integer(name="age", lower=0, upper=99),
-    Categorical(name="stage", levels=("I", "II", "III")),
-    Boolean(name="treated"),
-    Continuous(name="score", lower=0, upper=200),
-    Boolean(name="ill"),
+    integer("age", 0, 99),
+    categorical("stage", ("I", "II", "III")),
+    boolean("treated"),
+    continuous("score", 0, 200),
+    boolean("ill"),
 )
 QUESTION = "effect(score, treated | age + stage)"
 EFFECT_ON_ILL = -0.12

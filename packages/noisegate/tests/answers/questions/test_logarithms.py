@@ -4,19 +4,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as formulas
+from tests.shared.columns import categorical, continuous, integer
 
 from noisegate import synthesize
 from noisegate.app.analyses import settings_for
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
     (
-        Continuous(name="net wage", lower=1, upper=1e6),
-        Integer(name="age", lower=0, upper=99),
-        Integer(name="visits", lower=0, upper=300, missing=True),
-        Categorical(name="town", levels=("A", "B")),
+        continuous("net wage", 1, 1e6),
+        integer("age", 0, 99),
+        integer("visits", 0, 300, missing=True),
+        categorical("town", "AB"),
     )
 )
 

@@ -4,26 +4,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import spearmanr
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Integer,
-    Ordinal,
     Schema,
 )
 
 SCHEMA = Schema(
     (
-        Continuous(name="amount", lower=0, upper=1e6, missing=True),
-        Integer(name="age", lower=0, upper=99),
-        Ordinal(name="grade", levels=(1, 2, 3, 4, 5)),
-        Boolean(name="ill"),
-        Categorical(name="town", levels=("A", "B", "C")),
+        continuous("amount", 0, 1e6, missing=True),
+        integer("age", 0, 99),
+        ordinal("grade", (1, 2, 3, 4, 5)),
+        boolean("ill"),
+        categorical("town", "ABC"),
     )
 )
 PAIRS = [("amount", "age"), ("amount", "grade"), ("age", "grade"), ("age", "ill")]

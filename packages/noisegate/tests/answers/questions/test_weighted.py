@@ -3,19 +3,20 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
     (
-        Continuous(name="wage", lower=0, upper=100),
-        Integer(name="weight", lower=0, upper=300),
-        Integer(name="visits", lower=0, upper=20, missing=True),
-        Categorical(name="stratum", levels=("poor", "middle", "rich")),
-        Boolean(name="ill"),
+        continuous("wage", 0, 100),
+        integer("weight", 0, 300),
+        integer("visits", 0, 20, missing=True),
+        categorical("stratum", ("poor", "middle", "rich")),
+        boolean("ill"),
     ),
     weights="weight",
 )

@@ -2,10 +2,11 @@ import csv
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, continuous, integer
 
 from noisegate import Schema, fit
 from noisegate.app.cli.sample import read_conditions
-from noisegate.schema import Boolean, Continuous, FileForm, Integer
+from noisegate.schema import FileForm
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_one_column_has_one_condition(fitted, tmp_path, cli):
 
 def test_sample_completes_the_records_of_a_file(tmp_path, cli):
     ages = pa.table({"age": list(range(20, 80)), "member": [True, False] * 30})
-    schema = Schema([Integer(name="age", lower=0, upper=99), Boolean(name="member")])
+    schema = Schema([integer("age", 0, 99), boolean("member")])
     model = tmp_path / "model"
     fit(ages, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 20})
     gaps_file = tmp_path / "gaps.csv"
@@ -143,7 +144,7 @@ def test_records_that_are_given_say_how_many_there_are(fitted, tmp_path, cli):
 def test_numbers_of_the_given_file_are_written_as_the_schema_says(tmp_path, cli):
     amounts = pa.table({"amount": [float(number) for number in range(60)]})
     form = FileForm(separator=";", decimal=",")
-    schema = Schema([Continuous(name="amount", lower=0, upper=99)], file=form)
+    schema = Schema([continuous("amount", 0, 99)], file=form)
     model = tmp_path / "model"
     fit(amounts, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 5})
     gaps_file = tmp_path / "gaps.csv"

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.shared.columns import boolean
 
 from noisegate.app.runs.folder import RUN_FILE, Run
 from noisegate.gate.discovery import schema_gate as discovery
@@ -15,7 +16,7 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import method_named
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.schema_certificate import certificate_path, schema_hash
-from noisegate.schema import Boolean, Schema
+from noisegate.schema import Schema
 
 CANARY = "CANARY7531"
 KINDS = "age=integer,income=continuous,job=categorical,answer=boolean"
@@ -208,7 +209,7 @@ def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path)
             ).certificate.to_json()
         )
     )
-    schema = Schema((Boolean(name="answer"),))
+    schema = Schema((boolean("answer"),))
     plain = {"delta": 1e-5, "adjacency": "add-remove", "records": 600, "unit": "record"}
     none = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None}
     run = Run(

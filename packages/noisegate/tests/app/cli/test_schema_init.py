@@ -4,10 +4,11 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.columns import integer
 
 from noisegate import draft_schema
 from noisegate.gate.discovery.partial import read_partial
-from noisegate.schema import FileForm, Integer, Schema
+from noisegate.schema import FileForm, Schema
 
 from .conftest import CANARY, rows, said
 
@@ -58,7 +59,7 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
     )
     assert bought.code == 0, bought.err
     schema = Schema.from_toml("schema2.toml")
-    assert schema.column("age") == Integer(name="age", lower=18, upper=90, missing=True)
+    assert schema.column("age") == integer("age", 18, 90, missing=True)
     assert schema.column("income").lower == 0
     assert 60 <= schema.column("income").upper <= 130
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 import noisegate as ng
 from noisegate import Gate, Pairwise, Synthesizer, synthesize
@@ -14,11 +15,9 @@ from noisegate.answers.worth import guard
 from noisegate.app import analyses
 from noisegate.app.analyses import EPSILONS, Want, price, read_want
 from noisegate.errors import FitWarning, OptionError
-from noisegate.schema import Boolean, Categorical, Integer, Schema
+from noisegate.schema import Schema
 
-SCHEMA = Schema(
-    (Boolean(name="ill"), Categorical(name="job", levels=("cook", "nurse", "smith")))
-)
+SCHEMA = Schema((boolean("ill"), categorical("job", ("cook", "nurse", "smith"))))
 SHARES = [0.5, 0.3, 0.2]
 
 
@@ -146,8 +145,8 @@ def test_a_page_that_is_in_the_way_stops_before_anything_is_written(
 
 WANTS_SCHEMA = Schema(
     (
-        *(Integer(name="age", lower=0, upper=100), Boolean(name="ill")),
-        Categorical(name="job", levels=("cook", "nurse")),
+        *(integer("age", 0, 100), boolean("ill")),
+        categorical("job", ("cook", "nurse")),
     ),
     label="ill",
 )
@@ -279,7 +278,7 @@ def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, message):
 
 # A fit that ends far from its release is done, kept, and says so: in Python, in the folder, on the command line.
 
-FAR_FIT_SCHEMA = Schema([Integer(name=name, lower=0, upper=9) for name in "abc"])
+FAR_FIT_SCHEMA = Schema([integer(name, 0, 9) for name in "abc"])
 FAR = {"components": 1, "steps": 5}
 SAID = (
     r"far from its release: the distance is .* at no cost: noisegate.Pairwise\(seed=1"

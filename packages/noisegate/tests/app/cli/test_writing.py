@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
-from tests.shared.columns import boolean, categorical, continuous, integer
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate.models.output.sample_file import table_writer
-from noisegate.schema import Date, Datetime, EncodedTable, Ordinal, Schema, decode
+from noisegate.schema import Date, Datetime, EncodedTable, Schema, decode
 from noisegate.sources.tables.tables import TableSource
 
 COLUMNS = (
@@ -21,7 +21,7 @@ COLUMNS = (
         missing=True,
     ),
     categorical("c", ("a", 'b, "quoted"'), missing=True),
-    Ordinal(name="o", levels=(1, 2, 3), missing=True),
+    ordinal("o", (1, 2, 3), missing=True),
     boolean("y", missing=True),
     integer("all", 0, 1),
 )

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from tests.shared.columns import boolean, continuous
 
 from noisegate.app.drafts.dictionaries import read_dictionary
 from noisegate.app.drafts.draft import draft, draft_schema
 from noisegate.app.drafts.linked import draft_linked, table_names
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.schema import Boolean, Continuous, EncodedTable, Schema, decode
+from noisegate.schema import EncodedTable, Schema, decode
 from noisegate.schema.columns import column_form
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.sources import TableSource
@@ -102,7 +103,7 @@ def test_what_is_left_out_stands_in_the_file_as_a_comment_ready_for_use(left_out
     text = text.replace("# # lower = ", "lower = 0").replace(
         "# # upper = ", "upper = 9"
     )
-    assert Schema.loads(text).column("far") == Continuous(name="far", lower=0, upper=9)
+    assert Schema.loads(text).column("far") == continuous("far", 0, 9)
 
 
 def test_where_no_column_can_be_used_all_reasons_are_said(tmp_path):
@@ -427,8 +428,8 @@ def test_truth_words_of_two_spellings_are_one_word(tmp_path):
     path = tmp_path / "flags.csv"
     path.write_text("flag\n" + "Y\nn\nN\ny\n" * 30)
     drafted = draft(path)
-    assert drafted.schema.column("flag") == Boolean(
-        name="flag", true_values=("Y",), false_values=("n",)
+    assert drafted.schema.column("flag") == boolean(
+        "flag", true_values=("Y",), false_values=("n",)
     )
     records = next(TableSource(path, drafted.schema).batches())
     # Of two spellings the first comes back.

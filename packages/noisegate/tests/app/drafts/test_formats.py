@@ -1,9 +1,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import continuous
 
 from noisegate.app.drafts.draft import draft
-from noisegate.schema import Continuous, EncodedTable, Schema, decode
+from noisegate.schema import EncodedTable, Schema, decode
 from noisegate.sources import TableSource
 
 RECORD_COUNT = 600
@@ -92,7 +93,7 @@ def test_codes_and_doses_stay_levels(name, tmp_path):
     ],
 )
 def test_a_format_reads_exponents_and_minus_signs(text_format, text, number):
-    column = Continuous(name="x", lower=-9, upper=9, format=text_format)
+    column = continuous("x", -9, 9, format=text_format)
     parsed = column.parse_cells(pa.array([text]))
     assert parsed.is_bad[0] == (number is None)
     assert number is None or parsed.numbers[0] == number

@@ -2,10 +2,10 @@ import warnings
 
 import pandas as pd
 import pytest
+from tests.shared.columns import integer
 
 from noisegate import Schema, draft_schema, fit, synthesize
 from noisegate.app.drafts.draft import draft
-from noisegate.schema import Integer
 
 ROWS = 300
 TABLE = pd.DataFrame(
@@ -31,7 +31,7 @@ def test_a_draft_warns_of_what_it_leaves_out_and_so_does_what_uses_it():
 
 
 def test_nothing_is_said_where_nothing_is_left_out_or_somebody_said_so():
-    by_hand = Schema([Integer(name="weight", lower=0, upper=9)], ignore=("note",))
+    by_hand = Schema([integer("weight", 0, 9)], ignore=("note",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert draft_schema(TABLE[["weight"]]).omissions is None

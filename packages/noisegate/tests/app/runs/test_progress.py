@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 from rich.console import Console
+from tests.shared.columns import boolean
 from tests.shared.short_runs import SCHEMA, SMALL, TABLE
 from tests.shared.stated import ledger_of
 
@@ -17,7 +18,6 @@ from noisegate.app.runs import folder as observer
 from noisegate.app.runs.folder import LogObserver
 from noisegate.app.runs.log import RunLog
 from noisegate.errors import OptionError, installed
-from noisegate.schema import Boolean
 
 
 def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
@@ -103,7 +103,7 @@ def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(
     fit(
         path,
         method=SMALL,
-        schema=Schema([Boolean(name="ill")]),
+        schema=Schema([boolean("ill")]),
         epsilon=2.0,
         progress=True,
     )

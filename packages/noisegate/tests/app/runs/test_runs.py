@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from tests.shared import cli_room
+from tests.shared.columns import categorical, integer
 
 import noisegate
 from noisegate.app.runs.folder import RunFolder
@@ -13,13 +14,13 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.gate.session import Session
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
-from noisegate.schema import Categorical, Integer, Schema
+from noisegate.schema import Schema
 from noisegate_images.training.moment_matching import MomentMatching
 
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=0, upper=90),
-        Categorical(name="job", levels=("a", "b")),
+        integer("age", 0, 90),
+        categorical("job", "ab"),
     ),
     label="job",
 )

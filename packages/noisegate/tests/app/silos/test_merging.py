@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, integer
 from tests.shared.stated import ledger_of
 
 from noisegate import Certificate, Pairwise, Schema, merge, release, synthesize, verify
@@ -23,7 +24,6 @@ from noisegate.errors import BudgetRefusedError, ModelError, OptionError
 from noisegate.models.folder import _check_events
 from noisegate.privacy import accounting
 from noisegate.privacy.release import Release
-from noisegate.schema import Boolean, Integer
 
 from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
 
@@ -139,7 +139,7 @@ def test_other_plans_are_refused_and_it_is_said_in_what_they_differ(answers):
     )
     with pytest.raises(OptionError, match="method is 'pairwise' and 'dp-hp'"):
         merge([north, other])
-    small = Schema([Boolean(name="ill")])
+    small = Schema([boolean("ill")])
     foreign = release(
         TABLES["south"].select(["ill"]), silo="south", epsilon=1.0, schema=small
     )
@@ -368,9 +368,7 @@ def test_the_same_inputs_have_the_same_identifier():
 
 
 def test_what_changes_what_is_asked_changes_the_identifier():
-    other = Schema(
-        (Integer(name="age", lower=0, upper=98), *SCHEMA.columns[1:]), label="ill"
-    )
+    other = Schema((integer("age", 0, 98), *SCHEMA.columns[1:]), label="ill")
     changed = [
         identity(),
         identity(settings={"cells": 5}),
@@ -425,7 +423,7 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
     [
         ({"settings": {"cells": 5}}, "it was changed"),
         ({"contributions": 2, "unit_column": "id"}, "it was changed"),
-        ({"schema": Schema([Boolean(name="ill")]).to_json()}, "it was changed"),
+        ({"schema": Schema([boolean("ill")]).to_json()}, "it was changed"),
         ({"plan": "0"}, "states the plan 0"),
         ({"format": 2}, "format 2"),
         ({"method": None}, "method=None"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean
 
 from noisegate import Schema, sign, synthesize, verify
 from noisegate.app import signature
@@ -14,7 +15,6 @@ from noisegate.app.cli.main import run
 from noisegate.app.signature import check_signature
 from noisegate.errors import ModelError, OptionError
 from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE
-from noisegate.schema import Boolean
 
 FILES = (
     "certificate.json",
@@ -29,7 +29,7 @@ FILES = (
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("signed")
-    schema = Schema([Boolean(name="ill")])
+    schema = Schema([boolean("ill")])
     synthesize(pa.table({"ill": [True, False] * 100}), schema=schema, epsilon=1.0).save(
         folder / "model"
     )

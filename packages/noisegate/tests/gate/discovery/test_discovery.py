@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, integer
 from tests.shared.stated import ledger_of
 
 from noisegate.errors import DataError, OptionError, SchemaError
@@ -22,7 +23,7 @@ from noisegate.gate.discovery.partial import Gap, PartialSchema
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.gate.discovery.schema_gate import SchemaGate, discover_schema
 from noisegate.privacy.schema_certificate import RECORD
-from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
+from noisegate.schema import Continuous, Date, Datetime, Integer
 
 CAP = 1.0
 ROWS = 4000
@@ -99,11 +100,8 @@ def test_bounds_and_levels_are_found(discovered):
     assert met.aware
     assert met.lower <= datetime(2001, 1, 1, tzinfo=UTC) <= met.upper
     # The level "other" was found, so the level for the rest has another name; the astronaut is alone.
-    expected = Categorical(
-        name="job",
-        levels=("nurse", "other", "teacher", "(other)"),
-        other="(other)",
-        missing=True,
+    expected = categorical(
+        "job", ("nurse", "other", "teacher", "(other)"), other="(other)", missing=True
     )
     assert schema.column("job") == expected
 
@@ -216,9 +214,7 @@ def test_given_facts_are_kept_and_cost_nothing(tmp_path):
         columns=tmp_path / "public.toml",
     )
     assert [event.name for event in gate.plan.events] == ["levels"]
-    assert gate.discover().schema.column("age") == Integer(
-        name="age", lower=0, upper=130, missing=True
-    )
+    assert gate.discover().schema.column("age") == integer("age", 0, 130, missing=True)
 
 
 def test_where_nothing_stands_out_the_file_says_so():

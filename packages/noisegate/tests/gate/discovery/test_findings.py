@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, integer
 
 from noisegate.gate.discovery.exact_counts import (
     BinEdges,
@@ -22,7 +23,6 @@ from noisegate.gate.discovery.findings import (
 )
 from noisegate.gate.discovery.partial import Gap, PartialSchema
 from noisegate.gate.discovery.raw import RawTable
-from noisegate.schema import Boolean, Integer
 
 AGE = Gap(name="age", kind="integer", missing=True)
 
@@ -127,7 +127,7 @@ def test_the_file_has_notes_on_what_is_ignored_and_the_texts_for_missing_values(
         },
         missing_values=("?",),
     )
-    age = Integer(name="age", lower=0, upper=99, missing=True)
+    age = integer("age", 0, 99, missing=True)
     text = schema_text(
         partial,
         {
@@ -143,7 +143,7 @@ def test_the_file_has_notes_on_what_is_ignored_and_the_texts_for_missing_values(
 
 
 def test_a_certificate_states_which_columns_were_given():
-    ill = Boolean(name="ill")
+    ill = boolean("ill")
     partial = PartialSchema(columns={"age": AGE, "ill": ill, "id": None}, label="ill")
     assert partial.to_json()["kinds"] == {
         "age": "integer",

@@ -9,11 +9,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.columns import categorical
 
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.discovery.partial import Gap
 from noisegate.gate.discovery.raw import RawTable, columns_file
-from noisegate.schema import Categorical, Schema
+from noisegate.schema import Schema
 from noisegate.sources.tables.tables import TableSource
 
 TABLE = pa.table(
@@ -111,7 +112,7 @@ def test_levels_that_are_numbers_are_the_same_with_and_without_a_missing_one(tmp
         read.append(
             [(batch["code"][0].to_pylist(), batch["code"][1]) for batch in cells]
         )
-        levels = Categorical(name="code", levels=("1", "2"), missing=True)
+        levels = categorical("code", "12", missing=True)
         source = TableSource(tmp_path / "t.parquet", Schema([levels]))
         read[-1].append([batch.codes[:3, 0].tolist() for batch in source.batches()])
     assert read == [

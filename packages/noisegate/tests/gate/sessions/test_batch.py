@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.columns import continuous
 from tests.shared.stated import kinds
 
 from noisegate.errors import OptionError
@@ -19,13 +20,13 @@ from noisegate.privacy.gradient_plan import GradientQuery, plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import BatchQuery
-from noisegate.schema import Continuous, Schema
+from noisegate.schema import Schema
 
 CAP = 2.0
 SCHEMA = Schema(
     (
-        Continuous(name="a", lower=0.0, upper=1.0),
-        Continuous(name="b", lower=0.0, upper=1.0),
+        continuous("a"),
+        continuous("b"),
     )
 )
 AT = {"w": np.zeros(2)}

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
+from tests.shared.columns import boolean, categorical, continuous
 from tests.shared.stated import ledger_of
 
 from noisegate.errors import (
@@ -27,15 +28,15 @@ from noisegate.privacy.marginal_plan import (
     plan_marginals,
 )
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
     columns=(
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
+        continuous("x", missing=True),
         # Nobody is "rare", nobody's y is missing, and no x lies in the third cell: all must be released all the same.
-        Categorical(name="c", levels=("a", "rare", "b")),
-        Boolean(name="y", missing=True),
-        Categorical(name="same", levels=("only",)),
+        categorical("c", ("a", "rare", "b")),
+        boolean("y", missing=True),
+        categorical("same", ("only",)),
     )
 )
 BINS = (NumericBins((0.25, 0.5, 0.75), nullable=True),)

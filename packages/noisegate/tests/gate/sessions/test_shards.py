@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.columns import continuous
 
 from noisegate import Gate
 from noisegate.errors import OptionError
@@ -12,12 +13,12 @@ from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import plan_steps, steps_of
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.shard_plan import ShardQuery
-from noisegate.schema import Continuous, Schema
+from noisegate.schema import Schema
 
 SCHEMA = Schema(
     (
-        Continuous(name="a", lower=0.0, upper=1.0),
-        Continuous(name="b", lower=0.0, upper=1.0),
+        continuous("a"),
+        continuous("b"),
     )
 )
 AT = {"w": torch.zeros(2)}

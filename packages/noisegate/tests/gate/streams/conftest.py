@@ -3,14 +3,15 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, integer
 
 from noisegate import fit_period, plan_stream
-from noisegate.schema import Categorical, Integer, Schema
+from noisegate.schema import Schema
 
 LEVELS = tuple(f"level {index}" for index in range(15))
-CODED = Schema(tuple(Categorical(name=name, levels=LEVELS) for name in "abcd"))
+CODED = Schema(tuple(categorical(name, LEVELS) for name in "abcd"))
 AGES = Schema(
-    (Categorical(name="a", levels=LEVELS[:2]), Integer(name="age", lower=0, upper=999)),
+    (categorical("a", LEVELS[:2]), integer("age", 0, 999)),
     label="a",
 )
 SETTINGS = {"cells": 8, "fit_options": {"steps": 1, "components": 2}}

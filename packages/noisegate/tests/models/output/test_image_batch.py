@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.shared.columns import integer
 
 from noisegate.errors import OptionError
 from noisegate.models.output.sample_file import image_batch, pixel_table
-from noisegate.schema import EncodedTable, Integer, Schema, decode
+from noisegate.schema import EncodedTable, Schema, decode
 
 
 def _records(schema, rows=6):
@@ -36,6 +37,6 @@ def test_images_are_what_the_table_says(schema):
 
 
 def test_a_table_has_no_images():
-    schema = Schema((Integer(name="x", lower=0, upper=255),))
+    schema = Schema((integer("x", 0, 255),))
     with pytest.raises(OptionError, match="pixel_schema"):
         image_batch(EncodedTable(np.zeros((1, 1)), np.zeros((1, 0), np.int32)), schema)

@@ -4,15 +4,16 @@ import datasets
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, integer
 
 from noisegate import Pairwise, Schema, synthesize
 from noisegate.errors import OptionError, installed
-from noisegate.schema import Categorical, Integer, pixel_schema
+from noisegate.schema import pixel_schema
 
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=0, upper=99, missing=True),
-        Categorical(name="job", levels=("a", "b")),
+        integer("age", 0, 99, missing=True),
+        categorical("job", "ab"),
     )
 )
 TABLE = pa.table({"age": [31, 58, None, 67] * 50, "job": ["a", "b", "a", "b"] * 50})

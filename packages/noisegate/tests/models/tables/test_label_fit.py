@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.shared.columns import boolean, categorical
+from tests.shared.columns import boolean, categorical, integer
 from tests.shared.noisy_tables import numbered_domain, numbered_table
 
 from noisegate import Gate, Pairwise, Schema
@@ -14,7 +14,6 @@ from noisegate.models.linked.fit import with_start
 from noisegate.models.mixture import Mixture
 from noisegate.models.tables.label_fit import LabelFit
 from noisegate.models.tables.packed_tables import PackedTables, pack_tables, split
-from noisegate.schema import Boolean, Integer
 from noisegate.schema.linked.links import STEPS, LinkColumns
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
@@ -151,8 +150,8 @@ def test_a_fit_of_records_has_a_label_model(levels):
 
 # The fit of a link sets out from what is known of its steps.
 
-PEOPLE = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-PAIN = Schema([Integer(name="pain", lower=0, upper=2, missing=True)])
+PEOPLE = LinkedTable(name="people", key="id", schema=Schema([boolean("ill")]))
+PAIN = Schema([integer("pain", 0, 2, missing=True)])
 LINK = LinkedSchema(
     [PEOPLE, LinkedTable(name="visits", schema=PAIN, parent="people", most=3)]
 ).links[0]

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate.app.cli.fit import ConsoleObserver
 from noisegate.app.drafts.draft import draft
@@ -25,15 +26,10 @@ from noisegate.app.drafts.linked import table_names
 from noisegate.app.runs.folder import RunFolder
 from noisegate.errors import DataError, MissingExtraError, OptionError
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     Datetime,
     Decimal,
     Duration,
-    Integer,
-    Ordinal,
     Schema,
     decode,
 )
@@ -46,21 +42,21 @@ from noisegate.sources.units import UnitLimit
 
 SCHEMA = Schema(
     [
-        Integer(name="age", lower=0, upper=99, missing=True),
-        Integer(name="small", lower=0, upper=9),
-        Continuous(name="pay", lower=0, upper=1e6, missing=True),
-        Continuous(name="weight", lower=0, upper=1e6),
+        integer("age", 0, 99, missing=True),
+        integer("small", 0, 9),
+        continuous("pay", 0, 1e6, missing=True),
+        continuous("weight", 0, 1e6),
         Decimal(name="price", lower=0, upper=999, step=0.01, missing=True),
         Date(name="day", lower="2020-01-01", upper="2021-12-31", missing=True),
         Datetime(name="seen", lower="2020-01-01T00:00", upper="2021-12-31T00:00"),
         Datetime(name="sent", lower="2020-01-01T00:00Z", upper="2021-12-31T00:00Z"),
         Duration(name="stay", lower="0 days", upper="9 days", missing=True),
-        Boolean(name="ill", missing=True),
-        Categorical(name="job", levels=("nurse", "bäcker"), missing=True),
-        Categorical(name="code", levels=("ab", "abc")),
-        Ordinal(name="grade", levels=("low", "high")),
-        Ordinal(name="level", levels=(1, 2, 3)),
-        Categorical(name='we"ird; name', levels=("x'y", 'x"y')),
+        boolean("ill", missing=True),
+        categorical("job", ("nurse", "bäcker"), missing=True),
+        categorical("code", ("ab", "abc")),
+        ordinal("grade", ("low", "high")),
+        ordinal("level", (1, 2, 3)),
+        categorical('we"ird; name', ("x'y", 'x"y')),
     ],
     ignore=("id", "papers"),
 )
@@ -186,7 +182,7 @@ def sql(url, *statements):
             connection.execute(statement)
 
 
-AGES = Schema([Integer(name="age", lower=0, upper=99)])
+AGES = Schema([integer("age", 0, 99)])
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
@@ -311,8 +307,8 @@ def test_a_type_without_a_kind_is_named_and_can_be_ignored(database, value, show
         value, shown = f"{value}::record2", "record2"
     sql(database, f"CREATE TABLE t AS SELECT 5 AS age, {value} AS x")
     for column in (
-        Integer(name="x", lower=0, upper=9),
-        Boolean(name="x", missing=True),
+        integer("x", 0, 9),
+        boolean("x", missing=True),
     ):
         schema = Schema([*AGES.columns, column])
         with pytest.raises(

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.shared.columns import categorical, continuous, integer
 
 from noisegate.app.drafts.draft import draft
 from noisegate.app.drafts.linked import draft_linked
 from noisegate.errors import DataError, SchemaError
 from noisegate.models.output.sample_file import table_writer
 from noisegate.schema import (
-    Categorical,
-    Continuous,
     FileForm,
-    Integer,
     Schema,
     decode,
 )
@@ -29,9 +27,9 @@ from noisegate.sources.tables.find_form import find_form, lines_to_add
 TOWNS = ("Zürich", "Genève")
 SCHEMA = Schema(
     [
-        Integer(name="age", lower=0, upper=99),
-        Continuous(name="pay", lower=0, upper=9999),
-        Categorical(name="town", levels=TOWNS, missing=True),
+        integer("age", 0, 99),
+        continuous("pay", 0, 9999),
+        categorical("town", TOWNS, missing=True),
     ]
 )
 RECORDS = [(17 + row % 60, 1000.5 + row, (*TOWNS, None)[row % 3]) for row in range(400)]
@@ -156,7 +154,7 @@ def test_numbers_are_read_in_the_form_of_the_file_alone(cell, number, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"pay\n{cell}\n")
     form = FileForm(separator=";", decimal=",", thousands=".")
-    schema = Schema([Continuous(name="pay", lower=0, upper=9999)], file=form)
+    schema = Schema([continuous("pay", 0, 9999)], file=form)
     if number is not None:
         assert read(path, schema) == [{"pay": pytest.approx(number)}]
         return
@@ -168,7 +166,7 @@ def test_a_marker_of_missing_values_is_no_number_in_the_form(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("pay\n.\n-9.9\n1,5\n")
     schema = Schema(
-        [Continuous(name="pay", lower=0, upper=9, missing=True)],
+        [continuous("pay", 0, 9, missing=True)],
         missing_values=(".", "-9.9"),
         file=FileForm(separator=";", decimal=","),
     )
@@ -324,7 +322,7 @@ def test_a_form_is_checked(lines, message):
 
 
 def test_linked_tables_without_header_list_all_columns():
-    age = Integer(name="age", lower=0, upper=99)
+    age = integer("age", 0, 99)
     with pytest.raises(SchemaError, match="where its keys stand"):
         LinkedTable(name="a", schema=Schema([age], file=FileForm(header=False)))
 

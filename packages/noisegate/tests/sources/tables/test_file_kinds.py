@@ -16,16 +16,13 @@ import pyarrow.feather as feather
 import pyarrow.ipc as ipc
 import pyreadstat
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.app.drafts.draft import draft
 from noisegate.errors import DataError, MissingExtraError
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     FileForm,
-    Integer,
     Schema,
     decode,
 )
@@ -38,11 +35,11 @@ from noisegate.sources.units import UnitLimit
 
 SCHEMA = Schema(
     [
-        Integer(name="age", lower=0, upper=99, missing=True),
-        Continuous(name="pay", lower=0, upper=9999),
-        Categorical(name="job", levels=("nurse", "bäcker"), missing=True),
+        integer("age", 0, 99, missing=True),
+        continuous("pay", 0, 9999),
+        categorical("job", ("nurse", "bäcker"), missing=True),
         Date(name="day", lower="2020-01-01", upper="2021-12-31"),
-        Boolean(name="ill"),
+        boolean("ill"),
     ]
 )
 ROWS = [
@@ -166,7 +163,7 @@ def test_a_wrong_record_is_named_and_not_quoted(name, tmp_path):
         SCHEMA,
         columns=(
             *SCHEMA.columns[:2],
-            Categorical(name="job", levels=("nurse",), missing=True),
+            categorical("job", ("nurse",), missing=True),
             *SCHEMA.columns[3:],
         ),
     )
@@ -266,7 +263,7 @@ def test_other_archives_are_refused_with_the_cure(tmp_path):
 def test_lines_of_json_that_are_no_records(line, message, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"age": 1}\n' + line + "\n")
-    schema = Schema([Integer(name="age", lower=0, upper=9)])
+    schema = Schema([integer("age", 0, 9)])
     with pytest.raises(DataError, match=message) as refusal:
         read(path, schema)
     assert "canary" not in str(refusal.value)
@@ -276,14 +273,14 @@ def test_values_of_json_are_read_as_the_schema_says(tmp_path):
     path = tmp_path / "a.jsonl"
     lines = ['{"x": 1}', '{"x": "2"}', '{"x": 3.0}', '{"x": null, "id": 7}', "", "{}"]
     path.write_text("\n".join(lines))
-    schema = Schema([Integer(name="x", lower=0, upper=9, missing=True)], ignore=("id",))
+    schema = Schema([integer("x", 0, 9, missing=True)], ignore=("id",))
     assert [row["x"] for row in read(path, schema)] == [1, 2, 3, None, None]
 
 
 def test_records_of_json_have_units(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"x": 1, "id": 7}\n{"id": 7, "x": 2}\n{"x": 3, "id": "8"}\n')
-    schema = Schema([Integer(name="x", lower=0, upper=9)])
+    schema = Schema([integer("x", 0, 9)])
     rows = read(path, schema, units=UnitLimit(column="id", contributions=1))
     assert [row["x"] for row in rows] == [1, 3]
 
@@ -300,7 +297,7 @@ def test_the_sheet_of_a_workbook_is_named_in_the_schema(tmp_path):
     other.append(["age"])
     other.append([42])
     workbook.save(path)
-    schema = Schema([Integer(name="age", lower=0, upper=99)])
+    schema = Schema([integer("age", 0, 99)])
     with pytest.raises(DataError, match="has the sheets 'Sheet', '2020'; name one"):
         read(path, schema)
     for sheet, age in (("Sheet", 41), ("2020", 42)):
@@ -335,7 +332,7 @@ def test_codes_are_labels_where_the_levels_are(name, levels, read_as, tmp_path):
     write = getattr(pyreadstat, f"write_{path.suffix[1:]}")
     data = pd.DataFrame({"sex": [1.0, 2.0, 1.0]})
     write(data, path, variable_value_labels={"sex": {1: "Male", 2: "Female"}})
-    schema = Schema([Categorical(name="sex", levels=levels)])
+    schema = Schema([categorical("sex", levels)])
     assert [row["sex"] for row in read(path, schema)] == read_as
 
 
@@ -343,7 +340,7 @@ def test_what_an_owner_declared_missing_is_missing(tmp_path):
     path = tmp_path / "a.sav"
     data = pd.DataFrame({"age": [17.0, 999.0]})
     pyreadstat.write_sav(data, path, missing_ranges={"age": [999]})
-    schema = Schema([Integer(name="age", lower=0, upper=99, missing=True)])
+    schema = Schema([integer("age", 0, 99, missing=True)])
     assert [row["age"] for row in read(path, schema)] == [17, None]
 
 

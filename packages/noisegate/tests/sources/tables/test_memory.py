@@ -15,7 +15,7 @@ from tests.shared.image_files import encoded, parquet, picture, pixels
 
 from noisegate.errors import DataError, installed
 from noisegate.models.output.native_table import native_form
-from noisegate.schema import Continuous, Datetime, EncodedTable, Schema, pixel_schema
+from noisegate.schema import Datetime, EncodedTable, Schema, pixel_schema
 from noisegate.sources import TableSource, open_source
 from noisegate.sources.tables.memory import MixedObjects, objects_to_arrow
 from noisegate.sources.units import UnitLimit
@@ -329,7 +329,7 @@ EVENING = dt.datetime(2020, 1, 1, 18)
 MOMENTS = Schema(
     (Datetime(name="t", lower=dt.datetime(2019, 1, 1), upper=dt.datetime(2021, 1, 1)),)
 )
-OBJECTS_NUMBERS = Schema((Continuous(name="x", lower=0.0, upper=10.0, missing=True),))
+OBJECTS_NUMBERS = Schema((continuous("x", 0.0, 10.0, missing=True),))
 
 
 def objects_encode(cells, schema):

@@ -8,19 +8,20 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, continuous, integer
 
 from noisegate import fit
 from noisegate.errors import DataError
-from noisegate.schema import Categorical, Continuous, Integer, Schema, decode
+from noisegate.schema import Schema, decode
 from noisegate.sources.sources import open_source
 from noisegate.sources.tables import memory
 from noisegate.sources.units import UnitLimit
 
 SCHEMA = Schema(
     [
-        Integer(name="age", lower=0, upper=99),
-        Continuous(name="The pay", lower=0, upper=1e8),
-        Categorical(name="job", levels=("nurse", "baker")),
+        integer("age", 0, 99),
+        continuous("The pay", 0, 1e8),
+        categorical("job", ("nurse", "baker")),
     ],
     ignore=("id",),
 )

@@ -11,13 +11,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pyarrow.parquet as pq
 import pytest
-from tests.shared.columns import boolean, categorical, continuous, integer
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.discovery.partial import Gap
 from noisegate.gate.discovery.raw import RawTable
 from noisegate.models.output.native_table import native_form
-from noisegate.schema import EncodedTable, Ordinal, Schema, decode
+from noisegate.schema import EncodedTable, Schema, decode
 from noisegate.sources import TableSource, read_table
 from noisegate.sources.frames import records_table, with_labels
 from noisegate.sources.units import UnitLimit
@@ -132,7 +132,7 @@ def test_batches_are_full_and_a_record_does_not_feel_its_neighbours(
 SMALL = Schema(
     (
         integer("age", 0, 99),
-        Ordinal(name="grade", levels=("low", "high")),
+        ordinal("grade", ("low", "high")),
         boolean("ok", missing=True),
     ),
     ignore=["row"],
@@ -360,7 +360,7 @@ def test_dtypes_do_not_depend_on_the_records(people, schema):
 def test_polars_categories_become_the_levels_of_the_schema(people, schema):
     """An Enum claims an order: only where the schema has one; and what is not the schema's comes back from nowhere."""
     work = schema.column("work")
-    order = Ordinal(name="work", levels=work.levels, missing=True)
+    order = ordinal("work", work.levels, missing=True)
     ordered = replace(
         schema,
         columns=[order if column is work else column for column in schema.columns],

@@ -7,19 +7,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate.app.drafts.dictionaries import read_dictionary
 from noisegate.errors import SchemaError
 from noisegate.gate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     Datetime,
     Decimal,
-    Integer,
-    Ordinal,
     Schema,
 )
 
@@ -72,22 +68,14 @@ def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
     assert schema.column("dob") == Date(
         name="dob", lower=date(1920, 1, 1), upper=date(2005, 12, 31), missing=True
     )
-    assert schema.column("sex") == Categorical(
-        name="sex", levels=(1, 2, 9), missing=True
-    )
-    assert schema.column("site") == Categorical(
-        name="site", levels=("01", "02"), missing=True
-    )
+    assert schema.column("sex") == categorical("sex", (1, 2, 9), missing=True)
+    assert schema.column("site") == categorical("site", ("01", "02"), missing=True)
     assert schema.column("weight") == Decimal(
         name="weight", lower=30, upper=250.5, step=0.1, missing=True
     )
-    assert schema.column("height") == Integer(
-        name="height", lower=100, upper=230, missing=True
-    )
-    assert schema.column("pain") == Integer(
-        name="pain", lower=0, upper=100, missing=True
-    )
-    assert schema.column("race____9") == Boolean(name="race____9")
+    assert schema.column("height") == integer("height", 100, 230, missing=True)
+    assert schema.column("pain") == integer("pain", 0, 100, missing=True)
+    assert schema.column("race____9") == boolean("race____9")
     assert {"race___1", "race___2", "race____9", "race___ot"} <= set(schema.names)
     assert "consent" not in schema.names + schema.ignore
     assert {
@@ -137,22 +125,14 @@ def check_codebook(draft):
     assert draft.open == ("visits", "thing")
     assert list(draft.ignored) == ["patient_id", "remarks"]
     columns = {entry.name: entry.column for entry in draft.entries}
-    assert columns["sex"] == Categorical(name="sex", levels=(1, 2), missing=True)
-    assert columns["stage"] == Ordinal(
-        name="stage", levels=("I", "II", "III"), missing=True
-    )
-    assert columns["smoker"] == Boolean(name="smoker", missing=True)
-    assert columns["age"] == Integer(name="age", lower=18, upper=99, missing=True)
-    assert columns["weight"] == Continuous(
-        name="weight", lower=30, upper=250, missing=True
-    )
-    assert columns["ecog"] == Categorical(name="ecog", levels=(0, 1, 2), missing=True)
-    assert columns["lab"] == Continuous(
-        name="lab", lower=0, upper=20, atoms=(-9, -8), missing=True
-    )
-    assert columns["region"] == Categorical(
-        name="region", levels=("North", "South"), missing=True
-    )
+    assert columns["sex"] == categorical("sex", (1, 2), missing=True)
+    assert columns["stage"] == ordinal("stage", ("I", "II", "III"), missing=True)
+    assert columns["smoker"] == boolean("smoker", missing=True)
+    assert columns["age"] == integer("age", 18, 99, missing=True)
+    assert columns["weight"] == continuous("weight", 30, 250, missing=True)
+    assert columns["ecog"] == categorical("ecog", (0, 1, 2), missing=True)
+    assert columns["lab"] == continuous("lab", 0, 20, atoms=(-9, -8), missing=True)
+    assert columns["region"] == categorical("region", ("North", "South"), missing=True)
     assert "# Age at entry [years]\n[columns.age]" in draft.toml()
 
 
@@ -163,23 +143,17 @@ def test_frictionless_schemas_and_packages(tmp_path):
     assert list(draft.ignored) == ["visit", "born", "place", "note"]
     schema = Schema.loads(stated(draft, age=(None, 120)))
     assert schema.missing_values == ("", "-")
-    assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
-    assert schema.column("grade") == Ordinal(
-        name="grade", levels=(1, 2, 3), missing=True
-    )
-    assert schema.column("arm") == Categorical(
-        name="arm", levels=("A", "B"), missing=True
-    )
-    assert schema.column("age") == Integer(name="age", lower=0, upper=120, missing=True)
-    assert schema.column("dose") == Continuous(
-        name="dose", lower=0, upper=0.5, missing=True
-    )
+    assert schema.column("sex") == categorical("sex", "fm")
+    assert schema.column("grade") == ordinal("grade", (1, 2, 3), missing=True)
+    assert schema.column("arm") == categorical("arm", "AB", missing=True)
+    assert schema.column("age") == integer("age", 0, 120, missing=True)
+    assert schema.column("dose") == continuous("dose", 0, 0.5, missing=True)
     (tmp_path / "labs.json").write_text(
         json.dumps({"fields": [{"name": "ok", "type": "boolean"}]})
     )
     assert read_dictionary(tmp_path / "datapackage.json", table="labs").entries[
         0
-    ].column == Boolean(name="ok", missing=True)
+    ].column == boolean("ok", missing=True)
     assert read_dictionary(tmp_path / "labs.json").kind == "Frictionless Table Schema"
     with pytest.raises(
         SchemaError, match="there are 2 resources; choose one with table: visits, labs"
@@ -194,14 +168,10 @@ def test_csvw_metadata(tmp_path):
     assert list(draft.ignored) == ["Patient", "day", "note"]
     schema = Schema.loads(stated(draft, stays=(None, 99)))
     assert schema.missing_values == ("", "NA")
-    assert schema.column("Age") == Integer(name="Age", lower=0, upper=120, missing=True)
-    assert schema.column("stays") == Integer(name="stays", lower=0, upper=99)
-    assert schema.column("dose") == Continuous(
-        name="dose", lower=0, upper=2.5, missing=True
-    )
-    assert schema.column("sex") == Categorical(
-        name="sex", levels=("f", "m"), missing=True
-    )
+    assert schema.column("Age") == integer("Age", 0, 120, missing=True)
+    assert schema.column("stays") == integer("stays", 0, 99)
+    assert schema.column("dose") == continuous("dose", 0, 2.5, missing=True)
+    assert schema.column("sex") == categorical("sex", "fm", missing=True)
     study = json.loads(CSVW)
     several = {
         "@context": study["@context"],
@@ -289,13 +259,13 @@ def test_stated_facts_stay_and_the_rest_are_gaps(read):
     columns, label, missing_values = read(FILE)
     moment = datetime(2020, 1, 1, tzinfo=UTC)
     assert columns == {
-        "age": Integer(name="age", lower=0, upper=120, missing=True),
+        "age": integer("age", 0, 120, missing=True),
         "job": Gap(name="job", kind="categorical", missing=False),
-        "sex": Categorical(name="sex", levels=("f", "m")),
+        "sex": categorical("sex", "fm"),
         "seen": Datetime(
             name="seen", lower=moment, upper=moment.replace(year=2021), missing=True
         ),
-        "member": Boolean(name="member", missing=True),
+        "member": boolean("member", missing=True),
         "income": Gap(name="income", kind="continuous"),
         "id": None,
     }
