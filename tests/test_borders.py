@@ -30,7 +30,7 @@ MODULES = {
     "noisegate_evaluate": "comparison images reading tables cli.audit",
     "noisegate_images": "demo networks.named queries.perceptual "
     "training.moment_matching",
-    "noisegate_papers": "methods.mean_embeddings",
+    "noisegate_papers": "methods.dp_merf",
 }
 # Imports that a contract names: those that it allows, and those that it ignores.
 CORE = {
@@ -154,12 +154,12 @@ def test_the_house_as_designed_keeps_every_contract(house):
             "The public side",
         ),
         (
-            "noisegate_papers.methods.mean_embeddings",
+            "noisegate_papers.methods.dp_merf",
             "from noisegate.gate import transaction",
             "The papers read no records",
         ),
         (
-            "noisegate_papers.methods.mean_embeddings",
+            "noisegate_papers.methods.dp_merf",
             "import noisegate_images.sources",
             "The papers read no records",
         ),
@@ -231,7 +231,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
             "One file draws private noise",
         ),
         (
-            "noisegate_papers.methods.mean_embeddings",
+            "noisegate_papers.methods.dp_merf",
             "import opendp.extras.mbi",
             "One file draws private noise",
         ),
@@ -241,7 +241,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
             "Only the state machine of the gate asks",
         ),
         (
-            "noisegate_papers.methods.mean_embeddings",
+            "noisegate_papers.methods.dp_merf",
             "from noisegate.privacy.noise import x",
             "Only the state machine of the gate",
         ),

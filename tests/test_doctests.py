@@ -39,7 +39,6 @@ EXTENSION_POINTS = {
     "noisegate.gate.per_example.gradients": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",
-    "noisegate_images.methods.matched": "MatchedMethod",
     "noisegate.methods.method": "Method",
     "noisegate.methods.registry": "make_for",
     "noisegate.privacy.accounting": "epsilon mu_for",

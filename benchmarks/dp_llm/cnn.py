@@ -26,7 +26,7 @@ from noisegate import Gate
 from noisegate.devices import seeded
 from noisegate_images.networks.classifiers import RowsToImages
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.classifiers import DPSGD
+from noisegate_papers.methods.dp_sgd import DPSGD
 from noisegate_papers.models.released_classifier import NetworkClassifier
 
 CLASSES = 10

@@ -4,7 +4,7 @@
 
 Two test images. Of each, the three strongest maps of three classifiers with the authors' settings (ε = 2 with 300
 dimensions, ε = 2 without a projection, ε = 5.2 without), and Integrated Gradients and SmoothGrad of two networks
-trained by DP-SGD at ε = 2 and 5.4 (`noisegate_papers.methods.classifiers`; the paper does not say which CNN it has).
+trained by DP-SGD at ε = 2 and 5.4 (`noisegate_papers.methods.dp_sgd`; the paper does not say which CNN it has).
 Fewer epochs or steps are a reduced schedule, and the picture says so. It goes to OUT/figure_2.png, with one blurred by
 a pixel beside it; what is trained is kept in OUT.
 """

@@ -30,7 +30,7 @@ from without_privacy import train_without_privacy
 from noisegate import Gate
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 from noisegate_papers.models.locally_linear import LocallyLinear, locally_linear_scores
 
 PAGE = tomllib.loads(

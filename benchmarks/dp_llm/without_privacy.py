@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 from noisegate_papers.models.locally_linear import (
     draw_projection,
     locally_linear_scores,

@@ -254,7 +254,7 @@ def _protocol(number: int, options: argparse.Namespace) -> str:
 
 def settings_page(number: int) -> int:
     """Prints Table 7 (learning rates) or 8 (what is fixed) as the presets have it."""
-    from noisegate_papers.methods.mepf import FIT
+    from noisegate_papers.methods.perceptual import FIT
 
     if number == 7:
         headings = ["data", "moments", "ε from", "generator", "moving average"]

@@ -48,7 +48,7 @@ from noisegate_evaluate.images import image_distances
 from noisegate_images.networks.decoder import load_decoder
 from noisegate_images.networks.encoder import load_encoder
 from noisegate_images.output.formats import SampleGrid
-from noisegate_papers.methods.mge_dre import DPMGE
+from noisegate_papers.methods.dp_mge import DPMGE
 
 SIDE, NOT_PRIVATE = 32, 1000.0
 BLOCK = 256  # images that are encoded at once

@@ -13,7 +13,7 @@ from psg.sets import IMAGE, Bench
 from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.sources.tables.tables import TableSource
-from noisegate_papers.methods.classifiers import DPSGD
+from noisegate_papers.methods.dp_sgd import DPSGD
 from noisegate_papers.models.released_classifier import (
     ReleasedClassifier,
     load_classifier,

@@ -39,7 +39,7 @@ from noisegate_evaluate import (
     networks,
     utility_scores,
 )
-from noisegate_papers.methods.classifiers import DPSGD
+from noisegate_papers.methods.dp_sgd import DPSGD
 
 HERE = Path(__file__).parent
 SHAPE = ImageShape(height=28, width=28)

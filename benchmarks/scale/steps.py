@@ -14,7 +14,7 @@ from scale_table import PART_ROWS, SCHEMA, linked_folder
 from noisegate import Gate, Schema
 from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.sums import Engine, LocalEngine
-from noisegate_papers.methods.classifiers import DPSGD
+from noisegate_papers.methods.dp_sgd import DPSGD
 
 SAMPLE = 4096
 """Records of a step, about."""

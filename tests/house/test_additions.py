@@ -13,17 +13,25 @@ ROOT = Path(__file__).parents[2]
 FILES = {
     "noisegate_added/__init__.py": "",
     "noisegate_added/method.py": """
-        from noisegate.queries.feature_map import Levels
-        from noisegate.methods.embedding import Embedding
+        from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
         from noisegate.methods.registry import register
+        from noisegate.queries.feature_map import Levels
         from noisegate.settings import settings
-        from noisegate_images.methods.matched import MatchedMethod
+        from noisegate_images.methods.generators import generator_synthesizer
+        from noisegate_papers.methods.table_or_image import TableOrImageGenerator
 
         @register("shares")
         @settings
-        class Shares(MatchedMethod):
+        class Shares(TableOrImageGenerator, MeanEmbeddingMethod):
             def embeddings(self, schema):
                 return {"levels": Embedding(Levels(columns=(0,), sizes=(2,)), share=1.0)}
+
+            def fitting(self, release, *, device="auto", plan=None):
+                maps = self.maps(release.schema)
+                return self.fit_to_means(release, maps, self, seed=self.seed, device=device)
+
+            def synthesizer(self, release, fitting):
+                return generator_synthesizer(release, fitting)
     """,
     "noisegate_added/metric.py": """
         from dataclasses import dataclass

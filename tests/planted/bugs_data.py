@@ -396,7 +396,7 @@ table("""
 means-over-the-records-that-there-are: The noisy sum of a class is divided by the number of its records, which is
         private: as DP-FETA s program does.
     by test_means_are_the_released_sums_over_the_records_that_the_public_expects
-    rewrite dpdm.DPFETA.before_steps: gate.records * any_shares => sum(np.bincount(read.codes[:, 0], minlength=2) for
+    rewrite dp_feta.DPFETA.before_steps: gate.records * any_shares => sum(np.bincount(read.codes[:, 0], minlength=2) for
         read in gate._source.batches()) + 1e-9
 means-bought-before-the-loss-is-tried: Whether gradients can be taken at all is found out when the means are paid for.
     by test_a_loss_that_the_gate_refuses_costs_nothing

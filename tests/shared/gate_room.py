@@ -24,7 +24,7 @@ from noisegate.schema import (
     EncodedTable,
     Schema,
 )
-from noisegate_papers.methods.mean_embeddings import DPMERF
+from noisegate_papers.methods.dp_merf import DPMERF
 
 
 @dataclass

@@ -7,7 +7,7 @@ from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import Gate
 from noisegate.schema import EncodedTable, Schema
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 
 LABEL = categorical("y", ("no", "yes", "other"))
 REST = [

@@ -23,10 +23,10 @@ from noisegate_evaluate.auditing.attacks import (
 )
 from noisegate_evaluate.auditing.examples import TABLE
 from noisegate_evaluate.auditing.measure import measured
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
+from noisegate_papers.methods.dp_merf import DPMERF
 from noisegate_papers.methods.dp_sinkhorn import DPSinkhorn
-from noisegate_papers.methods.graphical import PrivBayes
-from noisegate_papers.methods.mean_embeddings import DPMERF
+from noisegate_papers.methods.privbayes import PrivBayes
 
 MERF = DPMERF(frequencies=5)
 SINKHORN = DPSinkhorn(**{**DPSinkhorn.audit_settings, "steps": 12})

@@ -10,7 +10,7 @@ import pytest
 
 from noisegate import Gate, Schema
 from noisegate.schema import pixel_schema
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 
 from .conftest import SCHEMA, rows, said
 

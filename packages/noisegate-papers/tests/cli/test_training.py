@@ -14,7 +14,7 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 from noisegate_papers.models.locally_linear import LocallyLinear
 
 from .conftest import CANARY, HEADER, SCHEMA, said, states

@@ -16,8 +16,8 @@ from noisegate.app.demo import _FILES_OF_IMAGES
 from noisegate.schema import Schema
 from noisegate_images import demo
 from noisegate_images.training.fit import FitSettings
-from noisegate_papers.methods.classifiers import DPLLM
-from noisegate_papers.methods.mean_embeddings import DPMERF
+from noisegate_papers.methods.dp_llm import DPLLM
+from noisegate_papers.methods.dp_merf import DPMERF
 
 from .conftest import rows
 

@@ -14,7 +14,7 @@ from noisegate.records import Rows
 from noisegate.schema import EncodedTable
 from noisegate.sources.tables.tables import TableSource
 from noisegate_images.queries.fourier import draw
-from noisegate_papers.methods.mean_embeddings import DPMERF
+from noisegate_papers.methods.dp_merf import DPMERF
 from noisegate_papers.queries import products
 from noisegate_papers.queries.hermite import Series, numeric_table
 from noisegate_papers.queries.products import Products

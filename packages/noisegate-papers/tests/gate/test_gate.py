@@ -25,7 +25,7 @@ from noisegate.privacy.release import array_hashes, release_arrays
 from noisegate.queries.feature_map import Counts
 from noisegate.schema import Boolean, Schema
 from noisegate.sources.tables.tables import TableSource
-from noisegate_papers.methods.mean_embeddings import DPMERF
+from noisegate_papers.methods.dp_merf import DPMERF
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
 CAP = 2.0

@@ -15,7 +15,7 @@ from noisegate.gate.sessions.gradients import GradientVectors
 from noisegate.privacy.gradient_plan import steps_of
 from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.mge_dre import DPDRE, MAX_CLIP_NORM
+from noisegate_papers.methods.dp_dre import DPDRE, MAX_CLIP_NORM
 from noisegate_papers.training.adversarial import density_ratios, stream
 
 COLUMNS = (

@@ -6,7 +6,7 @@ import torch
 from tests.shared.feature_space import moves
 from tests.shared.stated import kinds, ledger_of
 
-from noisegate import DPDM, DPFETA, Budget, Gate
+from noisegate import DPFETA, Budget, Gate
 from noisegate.errors import OptionError
 from noisegate.privacy import noise
 from noisegate.records import Rows
@@ -84,7 +84,7 @@ def test_a_record_moves_the_sum_of_its_class_by_the_bound_and_no_more():
 def test_a_loss_that_the_gate_refuses_costs_nothing(tmp_path, monkeypatch):
     ledger = ledger_of(tmp_path, epsilon=100.0, delta=1e-3)
     monkeypatch.setattr(
-        DPDM,
+        DPFETA,
         "loss",
         lambda self, schema: lambda parameters, numeric, codes: torch.rand(()),
     )

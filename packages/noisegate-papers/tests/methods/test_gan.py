@@ -13,7 +13,7 @@ from noisegate.methods.registry import method_of
 from noisegate.privacy.gradient_plan import steps_of
 from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.generative import LABELS
+from noisegate_papers.methods.private_gan import LABELS
 from noisegate_papers.training.adversarial import stream
 
 COLUMNS = (
@@ -138,12 +138,13 @@ def test_images_are_found_with_the_labels_that_they_have(sign):
 
 def test_gradients_at_records_are_those_of_the_discriminator_alone():
     asked = steps_of(TINY.plan(SCHEMA, BUDGET)).query
-    discriminator, generator = TINY.discriminator(SCHEMA), TINY.generator(SCHEMA)
+    gan = TINY.gan(SCHEMA)
+    discriminator = gan.discriminator
     assert asked.parameters == {
         name: tuple(value.shape) for name, value in discriminator.named_parameters()
     }
     assert asked.released == {
-        name: tuple(value.shape) for name, value in generator.state_dict().items()
+        name: tuple(value.shape) for name, value in gan.generator.state_dict().items()
     }
     record = torch.tensor([0.2, float("nan")]), torch.tensor([1, 0])
     row = torch.tensor([[2 * 0.2 - 1, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]])

@@ -10,7 +10,7 @@ from tests.shared.feature_space import SCHEMA, features_of, stripes, write_decod
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError
-from noisegate_papers.methods.gan import DPGANFineTuned, DPGANInversion
+from noisegate_papers.methods.dp_gan_features import DPGANFineTuned, DPGANInversion
 from noisegate_papers.models.inputs import encode_features
 
 SMALL = {
@@ -62,7 +62,7 @@ def made(generator, label, rows=200):
 
 def test_the_loss_is_of_the_feature_beside_its_label_as_generated_ones_are_shown():
     method = DPGANInversion(**QUICK)
-    discriminator, feature = method.discriminator(SCHEMA), torch.rand(144)
+    discriminator, feature = method.gan(SCHEMA).discriminator, torch.rand(144)
     parameters = dict(discriminator.named_parameters())
     found = method.loss(SCHEMA)(parameters, feature, torch.tensor([1]))
     shown = torch.cat([12 * feature, torch.tensor([0.0, 1.0])])[None]
@@ -98,7 +98,7 @@ def test_fine_tuning_starts_from_public_features(decoder, public):
         pretraining_learning_rate=1e-2,
     )
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))
-    generator = method.generator(SCHEMA)
+    generator = method.gan(SCHEMA).generator
     start, weights = (
         made(generator, 0),
         {name: value.clone() for name, value in generator.state_dict().items()},

@@ -10,7 +10,13 @@ from tests.shared.stated import ledger_of
 
 from noisegate import DPMERF, Gate
 from noisegate.errors import DivergedError, ModelError, OptionError
-from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE, GradientMethod
+from noisegate.methods.gradient import (
+    JOURNAL_FILE,
+    STATE_FILE,
+    GradientMethod,
+    LearnsByGradients,
+    TrainsModel,
+)
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientQuery
 from noisegate.privacy.release import array_hashes, release_arrays
@@ -47,7 +53,7 @@ class Sums:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summing(GradientMethod):
+class Summing(LearnsByGradients, TrainsModel, GradientMethod):
     """Its settings say where it breaks."""
 
     sizes: tuple[int, ...] = (1, 2)
@@ -74,7 +80,7 @@ class Summing(GradientMethod):
         self.__dict__["made"] = Sums(self)
         return self.made
 
-    def synthesizer(self, release, fitting):
+    def model(self, release):
         raise NotImplementedError
 
     def to_json(self):

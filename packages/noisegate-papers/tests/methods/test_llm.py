@@ -11,7 +11,8 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.schema import Schema, pixel_schema
 from noisegate.sources.tables.tables import TableSource
 from noisegate_images.training.adam import NoisyMomentum
-from noisegate_papers.methods.classifiers import DPLLM, DPSGD
+from noisegate_papers.methods.dp_llm import DPLLM
+from noisegate_papers.methods.dp_sgd import DPSGD
 from noisegate_papers.models.released_classifier import load_classifier
 
 SCHEMA = Schema(

@@ -12,7 +12,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, pixel_schema
 from noisegate.testing import FakeGate
-from noisegate_papers.methods.mean_embeddings import TANGENT
+from noisegate_papers.methods.dp_ntk import TANGENT
 
 from .test_merf import assert_recovered, correlated
 
@@ -177,7 +177,7 @@ def test_the_model_draws_classes_in_the_shares_that_were_fitted():
     release = method.query(FakeGate(COUNTERS_SCHEMA, rows=400))
     fitting = method.fitting(release, device="cpu")
     np.testing.assert_array_equal(
-        method.model(release, fitting).weights, fitting.target.weights
+        method.synthesizer(release, fitting).model.weights, fitting.target.weights
     )
 
 

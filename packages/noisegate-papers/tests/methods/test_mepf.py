@@ -11,7 +11,8 @@ from noisegate import Adjacency, Budget, Gate
 from noisegate.errors import ModelError, OptionError
 from noisegate.privacy.grid import UNITS
 from noisegate_images.networks.encoder import SHIPPED_SHA256
-from noisegate_papers.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
+from noisegate_papers.methods.dp_mepf import DPMEPF
+from noisegate_papers.methods.perceptual import FIRST, SECOND, STOPPING
 
 QUICK = {
     "steps": 6,

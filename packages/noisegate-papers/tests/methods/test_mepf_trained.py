@@ -11,7 +11,8 @@ from noisegate.methods.registry import method_of
 from noisegate.privacy.events import Sampled
 from noisegate.privacy.gradient_plan import split_arrays, steps_of
 from noisegate.schema import EncodedTable, pixel_schema
-from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
+from noisegate_papers.methods.dp_mepf_trained import ENCODER, DPMEPFTrained
+from noisegate_papers.methods.perceptual import FIRST
 
 QUICK = {
     "steps": 4,
@@ -75,8 +76,8 @@ def test_the_embedding_is_that_of_the_released_encoder(exact):
     images, down = striped()
     method = method_of(exact.certificate)
     codes = down[:, None].astype(np.int32)
-    module = method._fresh(SCHEMA)
-    untrained = method._with(module).maps(SCHEMA)[FIRST]
+    module = method.fresh_encoder(SCHEMA)
+    untrained = method.embeddings_by(module, SCHEMA)[FIRST].feature_map
     fitting = method.fitting(exact, device="cpu")
     trained = next(iter(fitting._embeddings.values()))
     rows = torch.from_numpy(images.astype(np.float32))
@@ -97,7 +98,7 @@ def test_the_embedding_is_that_of_the_released_encoder(exact):
 
 def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
     images, down = striped()
-    module = method_of(exact.certificate)._fresh(SCHEMA)
+    module = method_of(exact.certificate).fresh_encoder(SCHEMA)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
     arrays = split_arrays(exact.values[ENCODER], shapes)
     module.load_state_dict(
@@ -115,13 +116,12 @@ def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
 def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
     """Whatever was trained, vectors have norm 1: that is what the questions are priced for."""
     method = method_of(exact.certificate)
-    module = method._fresh(SCHEMA)
+    module = method.fresh_encoder(SCHEMA)
     for value in module.parameters():
         value.data.mul_(1e4)
     images, down = striped()
-    vectors = method._with(module).maps(SCHEMA)[FIRST](
-        EncodedTable(images, down[:, None].astype(np.int32))
-    )
+    feature_map = method.embeddings_by(module, SCHEMA)[FIRST].feature_map
+    vectors = feature_map(EncodedTable(images, down[:, None].astype(np.int32)))
     assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
 
 
@@ -130,7 +130,5 @@ def test_what_it_needs_is_said_before_anything_is_spent(exact):
         make().plan(pixel_schema(8, 8, labels=None), Budget(epsilon=1.0))
     with pytest.raises(OptionError, match="records=None"):
         make().query(Gate(stripes(ROWS), schema=SCHEMA, epsilon=1.0))
-    with pytest.raises(ModelError, match="once its encoder is trained"):
-        make().maps(SCHEMA)
     with pytest.raises(ModelError, match="no encoder of this size"):
         make(encoder_width=5).fitting(exact, device="cpu")

@@ -20,7 +20,7 @@ from noisegate.errors import ModelError, OptionError, UserError
 from noisegate.gate.execution import made_up_records
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
-from noisegate_papers.methods.mge_dre import DPMGE, MEAN, SECOND
+from noisegate_papers.methods.dp_mge import DPMGE, MEAN, SECOND
 from noisegate_papers.queries.transforms import matrices_of
 
 

@@ -22,7 +22,7 @@ from noisegate.queries.contingency import tables_up_to
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.sources.tables.tables import TableSource
-from noisegate_papers.methods.graphical import AIM, MST
+from noisegate_papers.methods.marginals import AIM, MST
 from noisegate_papers.training.graphical import (
     FAMILIES,
     Family,

@@ -5,7 +5,7 @@ from noisegate import DPMERF
 from noisegate.errors import OptionError
 from noisegate.methods.registry import make_for, method_named, method_of
 from noisegate.schema import Boolean, Schema
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 
 
 def test_a_classifier_is_no_maker_of_records():

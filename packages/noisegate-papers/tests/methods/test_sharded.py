@@ -136,12 +136,12 @@ def test_signs_are_of_the_largest_entries_and_votes_are_halves():
 def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
     method = small("g-pate", bound=1.0, bins=4, coordinates=1)
     teacher, weights, at = taught("g-pate", bound=1.0, bins=4, coordinates=1)
-    beside = method.beside(SCHEMA, 3)
+    beside = method.projections(SCHEMA, 3)
     votes = teacher.answer(weights, {**at, **beside}, None)["votes"]
     assert votes.sum(dim=2).eq(1).all() and votes.shape == (8, 1, 4)
     projected = teacher.pull(weights, at) * beside["projection"][:, :, 0]
     back = (
-        method.pulled(SCHEMA, {"votes": votes, **beside})
+        method.voted_gradient({"votes": votes, **beside})
         / beside["projection"][:, :, 0]
     )
     assert (back - projected).abs().max() <= 0.25 + 1e-6
@@ -149,7 +149,9 @@ def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
 
 def test_each_record_of_each_step_has_a_projection_of_its_own():
     method = small("g-pate", coordinates=1)
-    told = [method.beside(SCHEMA, step)["projection"].flatten() for step in (0, 1, 0)]
+    told = [
+        method.projections(SCHEMA, step)["projection"].flatten() for step in (0, 1, 0)
+    ]
     assert len(torch.cat(told[:2]).unique()) == 16 and torch.equal(told[0], told[2])
 
 
@@ -164,23 +166,21 @@ def test_a_student_takes_the_side_of_the_votes_on_more_than_the_generator_makes(
     training = method.training(
         SCHEMA, method.plan(SCHEMA, Budget(epsilon=1.0)), 1.0, "cpu"
     )
-    weights = dict(training._generator.named_parameters())
+    weights = dict(training.on_its_way.generator.named_parameters())
     weights["bias.weight"].data[:, 0] = 99.0  # a generator that makes one cell only
     for _ in range(30):
         at = training.parameters()
         assert at["records"].max() < -0.7 and at["asked"].max() > 0.5
         training.step({"votes": torch.where(at["asked"][:, 0] > 0, 3.0, -3.0)})
     likes = [
-        training._student(
-            training._student.rows(torch.full((2, 1), x), torch.arange(2))
-        )
+        training.student(training.student.rows(torch.full((2, 1), x), torch.arange(2)))
         for x in (0.8, -0.8)
     ]
     assert (likes[0] > 0).all() and (likes[1] < 0).all()
     weights[
         "head.bias"
     ].data += 1.0  # it has not moved; what is released is an average of the weights
-    training._taken()
+    training.on_its_way.follow(training.steps)
     torch.testing.assert_close(
         training.result()["head.bias"] + 0.5, weights["head.bias"]
     )

@@ -17,7 +17,7 @@ from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.queries.perceptual import Perceptual
-from noisegate_papers.methods.mge_dre import DPMGE
+from noisegate_papers.methods.dp_mge import DPMGE
 from noisegate_papers.queries.transforms import (
     Compression,
     OuterProducts,

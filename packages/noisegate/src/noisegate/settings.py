@@ -28,6 +28,7 @@ import dataclasses
 import json
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -40,6 +41,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    Protocol,
     Self,
     SupportsFloat,
     TypeVar,
@@ -110,6 +112,7 @@ Options = Annotated[Mapping[str, Any], "names with values"]
 """Changes to the settings of a fit."""
 
 _DERIVED = "derived from other settings"
+_MAY_BE_IN_MEMORY = "a path, or a table in memory"
 _PLAIN: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
@@ -144,6 +147,16 @@ def derived(default: Callable[[Mapping[str, Any]], Any]) -> Any:
     return dataclasses.field(default=None, metadata={_DERIVED: default})
 
 
+def path_or_table() -> Any:
+    """Returns a field for a path or a table in memory, None by default.
+
+    Two settings that differ in it alone are equal, as it is no setting of the model.
+    """
+    return dataclasses.field(
+        default=None, compare=False, metadata={_MAY_BE_IN_MEMORY: True}
+    )
+
+
 def by_preset(default: Any, /, **others: Any) -> Any:
     """Returns a field whose default is that of the setting `preset`: one of `others` by its name, or `default`.
 
@@ -167,7 +180,7 @@ def by_preset(default: Any, /, **others: Any) -> Any:
 @dataclass_transform(
     frozen_default=True,
     kw_only_default=True,
-    field_specifiers=(dataclasses.field, derived),
+    field_specifiers=(dataclasses.field, derived, path_or_table),
 )
 def settings(cls: _C) -> _C:
     """Makes a subclass of `Settings` a frozen, keyword-only dataclass whose fields are checked when it is made.
@@ -234,8 +247,58 @@ def settings(cls: _C) -> _C:
     return built  # type: ignore[no-any-return]
 
 
+class HasSettings(Protocol):
+    """What `Settings` gives to a class, for those that rely on it without being one.
+
+    A base without fields, such as that of all methods, states by this what its concrete
+    classes have: they are classes of settings too.
+    """
+
+    name: ClassVar[str] = ""
+
+    @classmethod
+    @abstractmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """Returns the names of all settings."""
+
+    @classmethod
+    @abstractmethod
+    def describe(cls) -> list[dict[str, Any]]:
+        """Returns the name, default, expected value and meaning of each setting."""
+
+    @classmethod
+    @abstractmethod
+    def stored_name(cls, name: str) -> str:
+        """Returns the name by which JSON has a setting."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Returns the settings in a JSON object."""
+
+
+class ReadsEarlierSettings(ABC):
+    """The ability to read settings that an earlier version stored with other fields."""
+
+    @classmethod
+    @abstractmethod
+    def upgraded(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns stored settings as this version has them, with what they meant then.
+
+        Args:
+            stored: Settings by name, as any version of the class stored them.
+        """
+
+
 class Settings:
     """Base of all classes of settings.
+
+    A group of settings that several classes share is a class of fields alone, with the
+    decorator `settings` and without this base, which its heirs bring.
 
     Examples:
         >>> from noisegate.settings import Count, Settings, settings
@@ -252,6 +315,8 @@ class Settings:
     """What it is called in certificates and on the command line; a registry sets it."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Names that settings had, to those that they have; those of the bases are added."""
+    stored_if_given: ClassVar[frozenset[str]] = frozenset()
+    """Settings that JSON leaves out where they are None, as earlier versions had not."""
 
     @classmethod
     def setting_names(cls) -> tuple[str, ...]:
@@ -298,12 +363,21 @@ class Settings:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object, each under its `stored_name`."""
-        told = {
-            self.stored_name(name): getattr(self, name) for name in self.setting_names()
+        """Returns the settings as a JSON object, each under its `stored_name`.
+
+        A table in memory, which a `path_or_table` may hold, is None in it.
+        """
+        values = {name: getattr(self, name) for name in self.setting_names()}
+        for name in _in_memory_settings(type(self)):
+            if not isinstance(values[name], str):
+                values[name] = None
+        stored = {
+            self.stored_name(name): value
+            for name, value in values.items()
+            if value is not None or name not in self.stored_if_given
         }
         text = json.dumps(
-            told,
+            stored,
             default=lambda one: (
                 str(one) if isinstance(one, Path) else dataclasses.asdict(one)
             ),
@@ -320,6 +394,9 @@ class Settings:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Returns the settings in a JSON object; a `ModelError` if one is not known or unusable."""
+        any_class: type = cls
+        if issubclass(any_class, ReadsEarlierSettings):
+            data = any_class.upgraded(data)
         try:
             return cls(
                 **{cls.renamed.get(name, name): value for name, value in data.items()}
@@ -328,6 +405,15 @@ class Settings:
             raise ModelError(
                 f"the settings of {cls.name} in the certificate are broken: {error}"
             ) from None
+
+
+def _in_memory_settings(cls: Any) -> list[str]:
+    """Returns the settings of a class that may hold a table in memory."""
+    return [
+        field.name
+        for field in dataclasses.fields(cls)
+        if _MAY_BE_IN_MEMORY in field.metadata
+    ]
 
 
 def _read(hint: Any, value: Any) -> Any:

@@ -1,33 +1,58 @@
 """The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
 
-One plan has counts and class-wise sums of random Fourier features: of pixels, gradient
-orientations, wavelet energies and, of grey images, of what an encoder of drawn signs
-gives. Length scales are public and follow an image's side.
+One plan has counts and class-wise sums of random Fourier features of what can be seen in an image: its pixels, the
+orientations of its gradients, its wavelet energies and, of grey images, what an encoder of drawn signs gives. Where
+asked for, it also has sums of the activations of a public network. Length scales are public and follow an image's side.
+
+A generator is fitted to the sums (`noisegate_images.training.moment_matching`). When records are drawn, an image that
+fits the released mean of another class better than its own is made again.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 
 from noisegate.answers.verdict import Verdict
 from noisegate.errors import OptionError
-from noisegate.methods.abilities import ChosenByAuto
-from noisegate.methods.embedding import COUNTS, Embedding
+from noisegate.methods.abilities import (
+    ChangesFitDefaults,
+    ChosenByAuto,
+    UsesPublicFiles,
+)
+from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.fitted import ended_far, fitted_synthesizer
 from noisegate.methods.registry import register
+from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.seeds import public_random
-from noisegate.settings import Count, Share, Unit, Widths, Within, derived, settings
-from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
+from noisegate.settings import (
+    Count,
+    ReadsEarlierSettings,
+    Share,
+    Unit,
+    Widths,
+    Within,
+    derived,
+    settings,
+)
+from noisegate_images.methods.generators import (
+    IMAGE_FIT,
+    ImageGeneratorSettings,
+    fitted_generator,
+    generator_fit,
+    initial_image_generator,
+    released_target,
+)
+from noisegate_images.methods.public_network import NetworkLayers
 from noisegate_images.models import image_network as designs
 from noisegate_images.models.image_network import (
     ImageKind,
@@ -38,26 +63,27 @@ from noisegate_images.models.image_network import (
 )
 from noisegate_images.queries.orientation import Orientations
 from noisegate_images.queries.perceptual import Perceptual
-from noisegate_images.training.fit import even_noise, image_verdict
+from noisegate_images.training.fit import FitSettings, even_noise, image_verdict
 
 if TYPE_CHECKING:
+    from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate_images.models.image import ImageGenerator, NeuralImage
     from noisegate_images.networks.named import FrozenNetwork
 
-PIXELS, ORIENTATIONS, WAVELETS, STROKES, PERCEPTUAL = (
-    "pixels",
-    "orientations",
-    "wavelets",
-    "strokes",
-    "perceptual",
+PIXELS: Seen = "pixels"
+ORIENTATIONS: Seen = "orientations"
+WAVELETS: Seen = "wavelets"
+STROKES: Seen = "strokes"
+PERCEPTUAL = "perceptual"
+"""The query of the activations of a public network."""
+
+_STREAMS: Mapping[Seen, int] = MappingProxyType(
+    {PIXELS: 0, ORIENTATIONS: 1, WAVELETS: 3, STROKES: 2}
 )
-_STREAMS: Mapping[Seen, int] = {
-    "pixels": 0,
-    "orientations": 1,
-    "wavelets": 3,
-    "strokes": 2,
-}
+"""The stream of random numbers of each map, a multiple of 2^62 from the seed: the next seed of a run would draw the
+same frequencies as the next map otherwise."""
+
 Frequencies = Annotated[int, Within(ge=0, lt=2**62), "a whole number, 0 or more"]
 Pose = Annotated[float, Within(ge=0, le=4), "a number from 0 to 4"]
 ShareOrNone = Annotated[
@@ -66,42 +92,71 @@ ShareOrNone = Annotated[
 
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
-PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
-UNIT_SCALE, DAMPING, WAVELETS_SCALE, STROKES_SCALE = 0.4, 0.3, 0.3, 0.5
-"""Length scale of orientations divided by their length plus the second number, and of vectors of length 1."""
-_SETTLED: Mapping[str, Any] = {
-    **dict.fromkeys(("pixel_scale", "orientation_scale")),
-    **{
+_REFERENCE_CELL = 4
+PIXEL_SCALE = 5.0
+ORIENTATION_SCALE = 0.5
+UNIT_SCALE = 0.4
+"""Length scale of orientations that are divided by their length and `DAMPING`."""
+DAMPING = 0.3
+WAVELETS_SCALE = 0.3
+STROKES_SCALE = 0.5
+
+_DROPPED_SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {
+        "pixel_scale": None,
+        "orientation_scale": None,
         "wavelets_scale": WAVELETS_SCALE,
         "strokes_scale": STROKES_SCALE,
         "directions": 8,
         "pool": True,
-    },
-    **dict.fromkeys(("pixels_share", "orientations_share", "strokes_share"), 1.0),
-}
-"""Settings that there were and that did not pay (benchmarks/images), as certificates hold them."""
-_EARLIER: Mapping[str, Any] = {
-    "strokes": 0,
-    "wavelets": 0,
-    "unit_orientations": False,
-    "pose": 0.0,
-    "tone": 0.0,
-}
-_BATCH, _LEAST_BATCH = (
-    200,
-    40,
-)  # images a step: of up to 4 times the numbers of a reference image, and of the largest
-_JUDGED, _LEAST_AGREEMENT = 1000, 0.3
-"""Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
-_FEW = 4  # classes of which an image must fit its own best; of more it may fit one other better: some digits look alike
-_HIDES = 0.04  # noise on a class's mean that hides contrast and sharpness (benchmarks/images)
-_MISSED = 0.1
+        "pixels_share": 1.0,
+        "orientations_share": 1.0,
+        "strokes_share": 1.0,
+    }
+)
+"""Settings that there were and that did not pay (benchmarks/images), with the value that certificates hold."""
+_BEFORE_IT_WAS_A_SETTING: Mapping[str, Any] = MappingProxyType(
+    {
+        "strokes": 0,
+        "wavelets": 0,
+        "unit_orientations": False,
+        "pose": 0.0,
+        "tone": 0.0,
+    }
+)
+"""What versions did that had not yet such a setting."""
+
+_BATCH = 200
+"""Images in a step of the fit, of up to 4 times the numbers of a reference image."""
+_MIN_BATCH = 40
+"""Images in a step, of the largest."""
+_STEPS = 6000
+_STEPS_OF_DRAWING = 2000
+"""A generator that knows strokes before it has seen any release is at the noise soon."""
+
+_JUDGED_IMAGES = 1000
+"""Generated images whose classes the released means are asked for after the fit."""
+_MIN_AGREEMENT = 0.3
+"""Share of them that must agree for released means to have a say in what is drawn."""
+_MAX_CLASSES_WITHOUT_RIVAL = 4
+"""Up to so many classes an image must fit its own best; of more it may fit one other better: some digits look alike."""
+_HIDING_NOISE = 0.04
+"""Noise on a class's mean that hides contrast and sharpness (benchmarks/images)."""
+_MAX_MISSED_PART = 0.1
 """Part of the released means' energy from which on a fit is far from them; of digits it misses 0.02 to 0.03."""
 
 
 @register("joint")
 @settings
-class JointEmbedding(NetworkMethod, MatchedMethod, ChosenByAuto):
+class JointEmbedding(
+    ImageGeneratorSettings,
+    NetworkLayers,
+    MeanEmbeddingMethod,
+    ChosenByAuto,
+    ChangesFitDefaults,
+    UsesPublicFiles,
+    ReadsEarlierSettings,
+):
     """The default for images: mean embeddings of pixels, orientations, wavelets and strokes.
 
     Examples:
@@ -118,6 +173,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod, ChosenByAuto):
     audit_settings = MappingProxyType(
         {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50}
     )
+    fit_class = FitSettings
+
     pixels: Frequencies = 750
     orientations: Frequencies = 750
     wavelets: Frequencies = 750
@@ -160,204 +217,234 @@ class JointEmbedding(NetworkMethod, MatchedMethod, ChosenByAuto):
     tries: Count = 10
     """How often an image is made at most until its own class is one of the two whose released means fit it best, of
     four classes or fewer the one; 1 takes what comes."""
-    components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not (
+        asks_something = (
             self.pixels
             or self.orientations
             or self.wavelets
             or self.strokes
             or self.perceptual_share
-        ):
-            none = (
-                "pixels=0, orientations=0, wavelets=0, strokes=0 and perceptual_share=0"
-            )
-            raise OptionError(f"{none}: there is nothing to ask; give one of them.")
-        default = (
-            designs.sub_pixel_channels(self.shape)
-            if self.generator == "sub-pixel"
-            else (16, 8)
         )
-        object.__setattr__(self, "channels", self.channels or default)
+        if not asks_something:
+            raise OptionError(
+                "pixels=0, orientations=0, wavelets=0, strokes=0 and "
+                "perceptual_share=0: there is nothing to ask; give one of them."
+            )
+        if not self.channels:
+            object.__setattr__(self, "channels", self._default_channels())
         if self.orientations:
+            # Refuses cells that images of this size cannot have.
             Orientations(image=self.shape, cell=self.cell)
-        super().__post_init__()
+        self.posed_network()
+
+    def _default_channels(self) -> tuple[int, ...]:
+        if self.generator == "sub-pixel":
+            return designs.sub_pixel_channels(self.shape)
+        return (16, 8)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the settings in a JSON object; those of an earlier version mean what they meant there."""
-        open_then = (
-            {"generator": "sub-pixel"} if data.get("generator") == "auto" else {}
-        )
-        left = {
+    def upgraded(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns stored settings as this version has them, with what they meant then."""
+        settings = {
             name: value
-            for name, value in data.items()
-            if name not in _SETTLED or value != _SETTLED[name]
+            for name, value in stored.items()
+            if name not in _DROPPED_SETTINGS or value != _DROPPED_SETTINGS[name]
         }
-        return super().from_json({**_EARLIER, **left, **open_then})
+        if settings.get("generator") == "auto":
+            settings["generator"] = "sub-pixel"
+        return {**_BEFORE_IT_WAS_A_SETTING, **settings}
 
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns the settings, with the digest of each network that was used."""
-        facts = super().public_facts(schema)
+    # What is asked.
+
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the sums of what is seen in images, as far as they are asked for."""
+        designs.check_image_schema(schema, self.shape, labelled=False)
+        embeddings: dict[str, Embedding] = {}
+        for seen, image_map in self.image_maps().items():
+            share = self.wavelets_share if seen == WAVELETS else 1.0
+            embeddings[seen] = Embedding(image_map.feature_map(), share)
+        if self.perceptual_share:
+            activations = self.activations(self.shape, pool=True)
+            perceptual = Perceptual(activations=activations)
+            embeddings[PERCEPTUAL] = Embedding(perceptual, self.perceptual_share)
+        return embeddings
+
+    def image_maps(self) -> dict[str, ImageMap]:
+        """Returns the map of each thing that is seen, as far as it is asked for."""
+        options: dict[Seen, dict[str, Any]] = {
+            PIXELS: {
+                "length_scale": PIXEL_SCALE
+                * math.sqrt(self.shape.size / REFERENCE.size)
+            },
+            WAVELETS: {"length_scale": WAVELETS_SCALE},
+        }
+        if self.orientations:
+            options[ORIENTATIONS] = self._orientation_options()
         if self.strokes:
-            facts["settings"] |= {"strokes_sha256": self._stroke_network().sha256}
-        return facts
+            options[STROKES] = {
+                "length_scale": STROKES_SCALE,
+                "sha256": self._stroke_network().sha256,
+            }
+        frequency_counts: dict[Seen, int] = {
+            PIXELS: self.pixels,
+            ORIENTATIONS: self.orientations,
+            WAVELETS: self.wavelets,
+            STROKES: self.strokes,
+        }
+        return {
+            seen: ImageMap(
+                seen=seen,
+                image=self.shape,
+                count=frequency_counts[seen],
+                seed=self.seed + stream * 2**62,
+                **options[seen],
+            )
+            for seen, stream in _STREAMS.items()
+            if frequency_counts[seen]
+        }
+
+    def _orientation_options(self) -> dict[str, Any]:
+        """Returns the cell and the length scale of the map of orientations.
+
+        The length of an image's orientations grows with the root of the number of its
+        cells, and the length scale with it.
+        """
+        cells = Orientations(image=self.shape, cell=self.cell).grid
+        reference_cells = Orientations(image=REFERENCE, cell=_REFERENCE_CELL).grid
+        width_ratio = math.sqrt(math.prod(cells) / math.prod(reference_cells))
+        if self.unit_orientations:
+            return {
+                "cell": self.cell,
+                "length_scale": UNIT_SCALE,
+                "damping": DAMPING * width_ratio,
+            }
+        return {"cell": self.cell, "length_scale": ORIENTATION_SCALE * width_ratio}
+
+    def _stroke_network(self) -> FrozenNetwork:
+        from noisegate_images.networks.named import load_network
+
+        return load_network("strokes", None, self.strokes_sha256)
+
+    def file_digests(self) -> dict[str, str]:
+        """Returns the SHA-256 of each network that is used, by the setting that states it."""
+        digests = {}
+        if self.perceptual_share:
+            digests["sha256"] = self.encoder().sha256
+        if self.strokes:
+            digests["strokes_sha256"] = self._stroke_network().sha256
+        return digests
+
+    # What to expect.
 
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with images."""
         labels = f"with {schema.layout.classes}" if schema.layout.classes else "without"
         return f"{self.name}: the records are images of {self.shape} pixels {labels} labels."
 
+    def verdict(
+        self, schema: Schema, budget: Budget, records: int | None = None
+    ) -> Verdict | None:
+        """Returns in words what to expect of images with labels; see `ChosenByAuto`."""
+        maps = self.image_maps()
+        if not maps or not schema.layout.classes:
+            return None
+        plan = self.plan(schema, budget)
+        noise = even_noise(plan.release(name).noise_std_natural for name in maps)
+        return image_verdict(noise, schema.layout.classes, records, "plan")
+
+    # What is fitted.
+
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What the fit has otherwise."""
-        # A step on large images takes long; fewer of them a step, and as many steps, lose less than fewer steps.
-        batch = max(
-            _LEAST_BATCH,
-            min(_BATCH, 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2),
-        )
-        steps = (
-            2000 if self.generator == "drawing" else 6000
-        )  # what knows strokes is at the noise soon
-        options = {
+        """What is changed in the defaults of the fit."""
+        # A step on large images takes long; fewer of them a step, and as many steps,
+        # lose less than fewer steps.
+        affordable = 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2
+        return {
             "learning_rate": 1e-2,
             "independent_halves": True,
             "total_variation": 0.2,
             **IMAGE_FIT,
+            "steps": _STEPS_OF_DRAWING if self.generator == "drawing" else _STEPS,
+            "batch": max(_MIN_BATCH, min(_BATCH, affordable)),
         }
-        return {**options, "steps": steps, "batch": batch}
 
-    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sums of what is seen in images, as far as they are asked for."""
-        designs.check_image_schema(schema, self.shape, labelled=False)
-        shares = {WAVELETS: self.wavelets_share}
-        embeddings = {
-            n: Embedding(m.feature_map(), shares.get(n, 1.0))
-            for n, m in self.image_maps().items()
-        }
-        if self.perceptual_share:
-            activations = self.activations(pool=True)
-            embeddings[PERCEPTUAL] = Embedding(
-                Perceptual(activations=activations), self.perceptual_share
-            )
-        return embeddings
-
-    def public_network(self) -> FrozenNetwork | None:
-        """Returns the public network, or None if no activations are asked for."""
-        return super().public_network() if self.perceptual_share else None
-
-    def image_maps(self) -> dict[str, ImageMap]:
-        """Returns the maps of what is seen, as far as they are asked for."""
-        scale = PIXEL_SCALE * math.sqrt(self.shape.size / REFERENCE.size)
-        more: dict[str, dict[str, Any]] = {
-            PIXELS: {"length_scale": scale},
-            WAVELETS: {"length_scale": WAVELETS_SCALE},
-        }
-        if self.orientations:
-            sides = (
-                (self.shape, self.cell),
-                (REFERENCE, 4),
-            )  # scales were chosen for the second
-            grid, most = (
-                math.prod(Orientations(image=image, cell=cell).grid)
-                for image, cell in sides
-            )
-            wider = math.sqrt(grid / most)
-            unit = {"length_scale": UNIT_SCALE, "damping": DAMPING * wider}
-            own = (
-                unit
-                if self.unit_orientations
-                else {"length_scale": ORIENTATION_SCALE * wider}
-            )
-            more[ORIENTATIONS] = {"cell": self.cell, **own}
-        if self.strokes:
-            more[STROKES] = {
-                "length_scale": STROKES_SCALE,
-                "sha256": self._stroke_network().sha256,
-            }
-        maps: dict[str, ImageMap] = {}
-        # Each from a stream of its own: the next seed of a run would draw the same frequencies.
-        for seen, stream in _STREAMS.items():
-            if count := getattr(self, seen):
-                given = {
-                    "image": self.shape,
-                    "count": count,
-                    "seed": self.seed + stream * 2**62,
-                }
-                maps[seen] = ImageMap(seen=seen, **given, **more[seen])
-        return maps
-
-    def generator_network(self) -> ImageNetwork | None:
+    def posed_network(self) -> ImageNetwork:
         """Returns the design of the generator, with its poses."""
-        return (design := super().generator_network()) and replace(
-            design, pose=self.pose
-        )
+        return self.generator_network(self.shape, pose=self.pose)
 
-    def initial_generator(self, release: Release, classes: int) -> ImageGenerator:
-        """Returns the generator with its initial weights, and tones by the noise of the release."""
-        from noisegate_images.training.moment_matching import read_target
+    def initial_generator(self, release: Release, class_count: int) -> ImageGenerator:
+        """Returns the generator before the fit, with tones by the noise of the release.
 
-        made = cast("ImageGenerator", super().initial_generator(release, classes))
-        noise = even_noise(
-            float(np.median(stds))
-            for stds in read_target(release, counts=COUNTS).noise_std.values()
+        Args:
+            release: The release that it is fitted to.
+            class_count: Number of labels; 1 without.
+        """
+        generator = initial_image_generator(
+            self.posed_network(), class_count, seed=self.seed
         )
-        tone = min(noise / _HIDES, 1.0) if self.tone is None else self.tone
-        made.network = replace(made.network, tone=tone)
-        return made
+        tone = self.tone
+        if tone is None:
+            noise_stds = released_target(release, {}).noise_std.values()
+            noise = even_noise(float(np.median(stds)) for stds in noise_stds)
+            tone = min(noise / _HIDING_NOISE, 1.0)
+        generator.network = replace(generator.network, tone=tone)
+        return generator
 
-    def verdict(
-        self, schema: Schema, budget: Budget, records: int | None = None
-    ) -> Verdict | None:
-        """Returns in words what to expect of images with labels; see `Method`."""
-        maps = self.image_maps()
-        if not maps or not schema.layout.classes:
-            return None
-        noise = even_noise(
-            one.noise_std_natural
-            for one in map(self.plan(schema, budget).release, maps)
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
+        """Returns the fit of the generator to the released means, ready to run."""
+        maps = plan.maps if plan else self.maps(release.schema)
+        target = released_target(release, maps)
+        return generator_fit(
+            self.initial_generator(release, len(target.weights)),
+            target,
+            maps,
+            self.fit_settings(),
+            seed=self.seed,
+            device=device,
         )
-        return image_verdict(noise, schema.layout.classes, records, "plan")
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
-        """Returns the synthesizer, which makes images again that fit other classes' released means better."""
-        maps = self.image_maps()
+        """Returns the synthesizer of a fit.
+
+        It makes images again that fit the released means of other classes better.
+        """
         target = fitting.target
-        made = fitted_synthesizer(
-            release,
-            fitting,
-            self.model(release, fitting),
-            is_far=_misses_too_much(fitting),
+        image_model = self.model(release, fitting)
+        synthesizer = fitted_synthesizer(
+            release, fitting, image_model, is_far=_misses_too_much(fitting)
         )
-        if self.tries == 1 or not maps or len(target.present) < 2:
-            return made
-        nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
-        rivals = 1 if len(target.present) <= _FEW else 2
-        model = replace(
-            cast("NeuralImage", made.model),
-            nearest=nearest,
-            rivals=rivals,
+        maps = self.image_maps()
+        present_count = len(target.present)
+        if self.tries == 1 or not maps or present_count < 2:
+            return synthesizer
+
+        has_few_classes = present_count <= _MAX_CLASSES_WITHOUT_RIVAL
+        choosing_model = replace(
+            cast("NeuralImage", image_model),
+            nearest=NearestMeans.of_release(maps, target.means, target.noise_std),
+            rivals=1 if has_few_classes else 2,
             tries=self.tries,
         )
-        agreement = model.agreement(_JUDGED, public_random(self.seed))
-        kept = agreement >= _LEAST_AGREEMENT
-        noise, classes = (
-            even_noise(release.noise_std[name] for name in maps),
-            release.schema.layout.classes,
-        )
-        summary = made.summary.with_verdict(
-            image_verdict(noise, classes, target.records, "fit")
+        agreement = choosing_model.agreement(_JUDGED_IMAGES, public_random(self.seed))
+        chooses = agreement >= _MIN_AGREEMENT
+        noise = even_noise(release.noise_std[name] for name in maps)
+        class_count = release.schema.layout.classes
+        summary = synthesizer.summary.with_verdict(
+            image_verdict(noise, class_count, target.records, "fit")
         )
         summary = summary.with_agreement(
-            agreement, len(target.present), only_agreeing=kept
+            agreement, present_count, only_agreeing=chooses
         )
-        return replace(made, model=model if kept else made.model, summary=summary)
+        model = choosing_model if chooses else image_model
+        return replace(synthesizer, model=model, summary=summary)
 
-    def _stroke_network(self) -> FrozenNetwork:
-        from noisegate_images.networks.named import load_network
-
-        return load_network("strokes", None, self.strokes_sha256)
+    def model(self, release: Release, fitting: Any) -> RecordModel:
+        """Returns the generator that a fit has reached, which draws whatever comes."""
+        return fitted_generator(release, fitting)
 
 
 def _misses_too_much(fitting: Any) -> bool:
@@ -369,4 +456,4 @@ def _misses_too_much(fitting: Any) -> bool:
 
     if not ended_far(fitting.discrepancy):
         return False
-    return missed_part(fitting.target, fitting.discrepancy) > _MISSED
+    return missed_part(fitting.target, fitting.discrepancy) > _MAX_MISSED_PART

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from noisegate.devices import one_thread
+from noisegate.errors import OptionError
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import GeneratorOutput, TorchForm
 from noisegate_images.models.generator import Generator
-from noisegate_images.models.image import settle
+from noisegate_images.models.image import ImageGenerator, settle
 from noisegate_images.training.adam import Adam, one_cycle
 from noisegate_images.training.fit import FitSettings, MomentSettings
 
@@ -380,6 +381,12 @@ class HalvesMatching(MomentMatching):
     settings: FitSettings
 
     def _set_up(self, target: Target) -> None:
+        is_of_images = isinstance(self.generator, ImageGenerator)
+        if self.settings.total_variation and not is_of_images:
+            raise OptionError(
+                "total_variation of a fit is of images, and this generator makes none; "
+                "leave it out."
+            )
         self._split: SplitBatchLoss | None = None
         if self.settings.independent_halves:
             penalty = self._roughness if self.settings.total_variation else None
@@ -413,6 +420,7 @@ class HalvesMatching(MomentMatching):
         return torch.autograd.grad(loss, list(self.generator.parameters()))
 
     def _roughness(self, made: Float[Tensor, "rows _"]) -> Float[Tensor, ""]:
+        assert isinstance(self.generator, ImageGenerator)
         return self._smoothing * self.generator.total_variation(made)
 
     def _factors(self) -> Mapping[str, float]:

@@ -23,7 +23,7 @@ from noisegate_papers.estimators.private_sampler import (
     check_numbers,
     warn_of_fitted_before,
 )
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 
 
 class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
@@ -41,7 +41,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
             divided by it.
         random_state: Seed for non-private randomness: projection and initial weights. Sampling and noise have no seed,
             so two fits with the same `random_state` differ.
-        maps: See `noisegate_papers.methods.classifiers.DPLLM`, as for `projection`, `temperature`, `steps`,
+        maps: See `noisegate_papers.methods.dp_llm.DPLLM`, as for `projection`, `temperature`, `steps`,
             `sampling_probability`, `clip_norm`, `learning_rate`, `decay`, `init_std` and `centre`.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
 

@@ -1,8 +1,5 @@
 """DP-Sinkhorn: a generator pulled towards real records by noisy gradients of an optimal transport loss (G-24).
 
-Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The loss is 2·W(X₁, Y) − W(X₁, X₂),
-with entropic transport W: Cuturi (NeurIPS 2013), https://arxiv.org/abs/1306.0895.
-
 Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The
 gradient at generated records of a loss between them and a sample of real ones, clipped
 as a whole and noised at the gate (`Gate.batch`, G-24), is all that the generator learns
@@ -16,31 +13,34 @@ the second term takes off depends on how many there are. What differs is in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from noisegate.methods.gradient import AsksSamples, GradientMethod, TrainsModel
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.gradient_plan import steps_of
 from noisegate.privacy.plan import Budget, Plan
+from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import BatchQuery
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Unit, settings
-from noisegate_papers.methods.gan import GuidedMethod, by_records
-from noisegate_papers.methods.generative import GENERATOR, shapes_of
+from noisegate_papers.methods.guided import GuidedGenerator
+from noisegate_papers.methods.record_generator import by_records
+from noisegate_papers.methods.steps import GENERATOR, StepSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from noisegate.gate.gate import Gate
-    from noisegate.gate.session import Session
     from noisegate.gate.sessions.shards import SampleVector
+    from noisegate.models.record_model import RecordModel
     from noisegate_papers.training.teachers import TransportTraining
 
 
 @register("dp-sinkhorn")
 @settings
-class DPSinkhorn(GuidedMethod):
+class DPSinkhorn(
+    GuidedGenerator, StepSettings, TrainsModel, AsksSamples, GradientMethod
+):
     """DP-Sinkhorn: a generator matched by optimal transport (Cao et al. 2021).
 
     Examples:
@@ -76,77 +76,69 @@ class DPSinkhorn(GuidedMethod):
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
     """Of the generator, by Adam."""
 
+    def __post_init__(self) -> None:
+        self.check_generator()
+
+    @property
+    def generated_count(self) -> int:
+        """How many records are generated in a step: those of X₁, and those of X₂ that are not in X₁."""
+        return self.batch + round(self.fresh * self.batch)
+
     def gradient_plan(self, schema: Schema, budget: Budget) -> BatchQuery:
         """Returns the steps; refuses a schema that does not fit the settings."""
-        (gan, inputs), generated = (
-            self.checked(schema),
-            self.batch + round(self.fresh * self.batch),
-        )
-        trained = shapes_of(gan.generator(schema).state_dict())
+        shape = (self.generated_count, self.input_count(schema))
         return BatchQuery(
             name=GENERATOR,
-            parameters={"records": (generated, inputs)},
-            trained=trained,
-            **self.descent,
-        )
-
-    def session(
-        self,
-        gate: Gate,
-        plan: Plan,
-        *,
-        journal: Path | None,
-        **options: Any,
-    ) -> Session:
-        """Returns a session of vectors of whole samples."""
-        public, vector = self.public_facts(gate.schema), self._vector(gate.schema)
-        return gate.batch(
-            plan, vector, method=self.name, public=public, journal=journal
+            parameters={"records": shape},
+            trained=self.trained_shapes(schema),
+            steps=self.steps,
+            sampling_probability=self.sampling_probability,
+            clip_norm=self.clip_norm,
         )
 
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
-        """Returns the generator at its start."""
+        """Returns the generator at its start; see `GradientMethod`."""
         from noisegate_papers.training.teachers import TransportTraining
 
-        records = steps_of(plan).query.parameters["records"][0]
-        return TransportTraining(
-            **self.generator_training(schema, records, device),
-            again=records - self.batch,
+        start = self.guided_start(
+            schema, batch=self.generated_count, seed=self.seed, device=device
         )
+        fresh_count = self.generated_count - self.batch
+        return TransportTraining(replace(start, relabelled=fresh_count))
 
-    def _vector(self, schema: Schema) -> SampleVector:
-        """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
+    def model(self, release: Release) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        return self.released_generator(release)
+
+    def sample_vector(self, schema: Schema) -> SampleVector:
+        """Returns the gradient of the loss at generated records, as a function of a sample of real ones."""
         import torch
 
         from noisegate_papers.training.teachers import transport_gradient
 
-        label, inputs = schema.layout.label, self.gan(schema).inputs(schema)[0]
-        loss = {
-            "label_cost": self.label_cost,
-            "regularisation": self.regularisation,
-            "iterations": self.iterations,
-        }
+        label = schema.layout.label
+        inputs = self.real_inputs(schema)
 
         def vector(
             parameters: Mapping[str, Any], numeric: Any, codes: Any
         ) -> dict[str, Tensor]:
             coded = torch.from_numpy(codes).long()
-            labels = (
-                coded[:, label]
-                if label is not None
-                else torch.zeros(len(coded), dtype=torch.long)
+            if label is None:
+                labels = torch.zeros(len(coded), dtype=torch.long)
+            else:
+                labels = coded[:, label]
+            generated = (parameters["records"].cpu(), parameters["labels"].cpu())
+            real = (inputs(torch.from_numpy(numeric), coded), labels)
+            gradient = transport_gradient(
+                generated,
+                real,
+                first=self.batch,
+                label_cost=self.label_cost,
+                regularisation=self.regularisation,
+                iterations=self.iterations,
             )
-            generated = parameters["records"].cpu(), parameters["labels"].cpu()
-            real = inputs(torch.from_numpy(numeric), coded), labels
-            return {
-                "records": transport_gradient(
-                    generated,
-                    real,
-                    first=self.batch,
-                    **loss,  # type: ignore[arg-type]
-                )
-            }
+            return {"records": gradient}
 
         return vector

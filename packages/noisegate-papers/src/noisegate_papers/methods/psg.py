@@ -1,9 +1,5 @@
 """Private Set Generation, PSG: a small set of records whose gradient points where the noisy private one does.
 
-Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446; see docs/differences.md.
-
-PSG: Private Set Generation.
-
 Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set
 of records is moved until the gradient of a classifier's loss on it points where the
 noisy gradient on the private records does, and is released. What differs is in
@@ -15,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +19,13 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
-from noisegate.methods.gradient import Trainer
+from noisegate.methods.gradient import (
+    AsksBeforeSteps,
+    GradientMethod,
+    LearnsByGradients,
+    Trainer,
+    TrainsModel,
+)
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import GradientQuery
@@ -44,8 +47,8 @@ from noisegate.settings import (
 )
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.training.fit import PriorNetwork
-from noisegate_papers.methods.generative import (
-    GenerativeMethod,
+from noisegate_papers.methods.steps import (
+    StepSettings,
     released_arrays,
     weight_shapes,
 )
@@ -63,35 +66,61 @@ from noisegate_papers.queries.transforms import OuterProducts
 from noisegate_papers.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int64
     from torch import Tensor, nn
 
     from noisegate.gate.gate import Gate
-    from noisegate_papers.training.synthetic_set import SetTraining
+    from noisegate.gate.session import Session
+    from noisegate_papers.training.synthetic_set import SetTraining, SyntheticSet
 
 Array = npt.NDArray[np.float64]
 
-START = "start"  # the query for the moments of small images
-MOST_PIXELS = 256  # of a small image: its outer product has half the square of that many numbers, for each class
+SET = "set"
+"""The event of the steps, and the name of what is released."""
+START = "start"
+"""The query for the moments of small images."""
+MAX_PIXELS = 256
+"""Numbers of a small image: its outer product has half the square of that many, for each class."""
+MAX_NUMBERS = 2**26
+"""Records times inputs of a set: about 1 GiB beside the network."""
+
+# Streams of public randomness; 0 and 1 are those of the networks and the orders.
+_START_STREAM = 2
+_PRIOR_STREAM = 3
+_DRAW_STREAM = 4
+_FEATURE_STREAM = 5
 
 
 def small_images(shape: ImageShape) -> Thumbnails:
-    """Returns the map to the largest small images of `MOST_PIXELS` numbers or fewer, led by a quarter of white."""
+    """Returns the map to small images, led by a quarter of white.
+
+    They are the largest of `MAX_PIXELS` numbers or fewer that whole squares give.
+
+    Args:
+        shape: Shape of the images.
+    """
     sides = range(1, min(shape.height, shape.width) // 4 + 1)
-    whole = [side for side in sides if not (shape.height % side or shape.width % side)]
-    fitting = [side for side in whole if shape.size // side**2 <= MOST_PIXELS]
-    size = shape.size // (side := min(fitting, default=1)) ** 2
-    return Thumbnails(image=shape, side=side, lead=math.sqrt(size) / 4)
-
-
-SET = "set"  # the event, and the released set
-MOST_NUMBERS = 2**26  # in a set, records times inputs: about 1 GiB beside the network
-_START, _PRIOR, _DRAWS, _FEATURES = 2, 3, 4, 5
+    fitting_sides = [
+        side
+        for side in sides
+        if not (shape.height % side or shape.width % side)
+        and shape.size // side**2 <= MAX_PIXELS
+    ]
+    side = min(fitting_sides, default=1)
+    small_size = shape.size // side**2
+    return Thumbnails(image=shape, side=side, lead=math.sqrt(small_size) / 4)
 
 
 @register("psg")
 @settings
-class PrivateSetGeneration(SetSchedule, GenerativeMethod):
+class PrivateSetGeneration(
+    SetSchedule,
+    StepSettings,
+    TrainsModel,
+    LearnsByGradients,
+    GradientMethod,
+    AsksBeforeSteps,
+):
     """Private Set Generation: a small set of records that trains classifiers (Chen et al. 2022).
 
     Examples:
@@ -104,16 +133,16 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         {'set': (10, 1)}
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {
-        **AUDITED_STEPS,
-        **{
+    audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            **AUDITED_STEPS,
             "hidden": (16,),
             "samples_per_class": 2,
             "batches": 1,
             "outer": 1,
             "epochs": 1,
-        },
-    }
+        }
+    )
 
     init_std: Positive = 0.6
     """Standard deviation of the set at its start, in units of half a column's range."""
@@ -154,172 +183,206 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     momentum: Unit = 0.5
     """Of the set."""
 
-    def start_queries(self, schema: Schema) -> tuple[Query, ...]:
-        """Returns the query for the moments of each class; none where the start is noise."""
-        if self.start == "noise":
-            return ()
-        asked = OuterProducts(of=small_images(self.shape))
-        options: dict[str, Any] = {
-            "columns": schema.layout.classes,
-            "bound": self.start_bound,
-        }
-        return (Query.of(START, asked, share=self.start_share, **options),)
-
-    def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
-        """Asks for the moments, and starts the set with images that stand for draws from them."""
-        for release in session.plan.releases:
-            session.prepare_steps(training.parameters())
-            sums = session.ask({START: release.query.feature_map})[START].T
-            images = self._drawn(sums, release.noise_std_natural, training)
-            training.begin(2 * (images - self.centre))
-
-    def _drawn(
-        self, sums: Array, noise_std: float, training: SetTraining
-    ) -> Float[Tensor, "rows pixels"]:
-        """Returns draws from the Gaussians of noisy moments, matched to more draws by features of fresh networks."""
-        from torch import nn
-
-        from noisegate_papers.training.gaussians import image_gaussians, matched_images
-
-        def features_of(step: int) -> Callable[[Tensor], Tensor]:
-            pictures, network = training.build(self.stream(_FEATURES, step)).children()
-            features = nn.Sequential(
-                *list(network.children())[:-1]
-            )  # all but the linear layer
-            return lambda images: features(pictures(2 * (images - self.centre)))
-
-        gaussians = image_gaussians(sums, small_images(self.shape), noise_std=noise_std)
-        draw = partial(
-            gaussians.draw, random=np.random.default_rng(self.stream(_DRAWS, 0))
-        )
-        images = draw(training.records // len(sums))
-        return matched_images(
-            images, draw, features_of, steps=self.start_steps
-        ).flatten(0, 1)
-
     def __post_init__(self) -> None:
-        if self.start != "noise" and (self.image is None or self.prior):
-            cure = "give image=(height, width, channels) and prior=False, or use start='noise'."
+        if self.start != "noise":
+            self._check_start()
+        if self.prior:
+            self._check_prior()
+
+    def _check_start(self) -> None:
+        """Refuses draws from Gaussians of what is no image, or too large to be made small."""
+        if self.image is None or self.prior:
             raise OptionError(
-                f"start={self.start!r} is for images that are moved by themselves: {cure}"
+                f"start={self.start!r} is for images that are moved by themselves: give "
+                "image=(height, width, channels) and prior=False, or use start='noise'."
             )
-        if self.start != "noise" and small_images(self.shape).dim > MOST_PIXELS + 1:
+        if small_images(self.shape).dim > MAX_PIXELS + 1:
             raise OptionError(
-                f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "
-                f"small, to {MOST_PIXELS} numbers, by whole squares; use start='noise'."
+                f"start={self.start!r}: images of {self.shape.height} x "
+                f"{self.shape.width} pixels cannot be made small, to {MAX_PIXELS} "
+                "numbers, by whole squares; use start='noise'."
             )
-        if not self.prior:
-            return
-        even = self.prior_network == "dcgan"
-        if self.image is None or any(
-            side % (2 if even else 4) or (even and side < 22) for side in self.image[:2]
-        ):
-            sides = "even and 22 or more" if even else "multiples of 4"
+
+    def _check_prior(self) -> None:
+        """Refuses images that the network of `prior` cannot make."""
+        if self.prior_network == "dcgan":
+            expected = "even and 22 or more"
+            makes_side = _makes_dcgan_side
+        else:
+            expected = "multiples of 4"
+            makes_side = _makes_convolutional_side
+        if self.image is None or not all(makes_side(side) for side in self.image[:2]):
             raise OptionError(
-                f"prior=True needs images whose sides are {sides}, not image={self.image!r}."
+                f"prior=True needs images whose sides are {expected}, not "
+                f"image={self.image!r}."
             )
+
+    # The steps.
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
-        """Returns the steps; refuses a schema without a label of two levels, and sets that are too large."""
-        inputs, records = (
-            len(self._inputs(schema).names),
-            self.samples_per_class * schema.layout.classes,
-        )
-        if records * inputs > MOST_NUMBERS:
+        """Returns the steps, and the moments that are asked before them.
+
+        Raises:
+            UserError: if the schema has no label of two levels, or the set is too large.
+        """
+        input_count = len(self._inputs(schema).names)
+        record_count = self.samples_per_class * schema.layout.classes
+        if record_count * input_count > MAX_NUMBERS:
             raise OptionError(
-                f"samples_per_class={self.samples_per_class}: a set of {records:,} records of {inputs:,} "
-                f"numbers each is more than the {MOST_NUMBERS:,} that are held in memory; lower it."
+                f"samples_per_class={self.samples_per_class}: a set of "
+                f"{record_count:,} records of {input_count:,} numbers each is more than "
+                f"the {MAX_NUMBERS:,} that are held in memory; lower it."
             )
-        trained: dict[str, Any] = {SET: (records, inputs)}
-        shapes = weight_shapes(self.network(schema, 0))
         return self.steps_of(
-            SET, shapes, trained=trained, queries=self.start_queries(schema)
+            SET,
+            weight_shapes(self.network(schema, 0)),
+            trained={SET: (record_count, input_count)},
+            queries=self.start_queries(schema),
         )
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the cross-entropy of a record's label, by the network."""
-        return label_loss(
-            self.network(schema, 0), scaled_inputs(self._inputs(schema), schema), schema
-        )
-
-    def training(
-        self, schema: Schema, plan: Plan, batch: float, device: str
-    ) -> Trainer:
-        """Returns the set at its start; `batch` does not matter, as only the directions of gradients do."""
-        import torch
-
-        from noisegate_papers.training.synthetic_set import (
-            FreeRecords,
-            SetTraining,
-            SyntheticSet,
-            prior_images,
-        )
-
-        labels = (
-            torch.arange(schema.layout.classes)
-            .repeat_interleave(self.samples_per_class)
-            .to(device)
-        )
-        options: dict[str, Any] = {
-            "learning_rate": self.learning_rate,
-            "device": device,
-        }
-        synthetic: SyntheticSet
-        if self.prior:
-            seeds = self.stream(_PRIOR, 0), self.stream(_START, 0)
-            synthetic = prior_images(
-                self.shape,
-                labels,
-                centre=self.centre,
-                seeds=seeds,
-                network=self.prior_network,
-                **options,
-            )
-        else:
-            options |= {
-                "init_std": self.init_std,
-                "momentum": self.momentum,
-                "seed": self.stream(_START, 0),
-            }
-            synthetic = FreeRecords(self._inputs(schema), len(labels), **options)
-        return SetTraining(
-            self,
-            self.steps,
-            synthetic,
-            labels,
-            lambda seed: self.network(schema, seed).to(device),
-        )
+        inputs = scaled_inputs(self._inputs(schema), schema)
+        return label_loss(self.network(schema, 0), inputs, schema)
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
         design = ClassifierDesign(
             image=self.image, width=self.width, depth=self.depth, hidden=self.hidden
         )
-        return design.build(
-            len(self._inputs(schema).names), schema.layout.classes, seed=seed
+        input_count = len(self._inputs(schema).names)
+        return design.build(input_count, schema.layout.classes, seed=seed)
+
+    def training(
+        self, schema: Schema, plan: Plan, batch: float, device: str
+    ) -> Trainer:
+        """Returns the set at its start; see `GradientMethod`.
+
+        The size of a sample does not matter, as only the directions of gradients do.
+        """
+        import torch
+
+        from noisegate_papers.training.synthetic_set import SetTraining
+
+        classes = torch.arange(schema.layout.classes)
+        labels = classes.repeat_interleave(self.samples_per_class).to(device)
+        return SetTraining(
+            self,
+            self.steps,
+            self._initial_set(schema, labels, device),
+            labels,
+            lambda seed: self.network(schema, seed).to(device),
         )
 
-    def model(self, release: Release, fitting: Any = None) -> PointSet:
-        """Returns the released set, to be drawn from."""
-        schema, inputs = release.schema, self._inputs(release.schema)
-        labels = np.repeat(np.arange(schema.layout.classes), self.samples_per_class)
-        shape = len(labels), len(inputs.names)
-        arrays = released_arrays(
-            release,
-            SET,
-            {SET: shape},
-            what="set of {} records of {} numbers".format(*shape),
+    def _initial_set(
+        self, schema: Schema, labels: Int64[Tensor, " records"], device: str
+    ) -> SyntheticSet:
+        """Returns the set before the first step: moved by itself, or made by a network (equation 8)."""
+        from noisegate_papers.training.synthetic_set import FreeRecords, prior_images
+
+        start_seed = self.stream(_START_STREAM, 0)
+        if self.prior:
+            return prior_images(
+                self.shape,
+                labels,
+                centre=self.centre,
+                seeds=(self.stream(_PRIOR_STREAM, 0), start_seed),
+                network=self.prior_network,
+                learning_rate=self.learning_rate,
+                device=device,
+            )
+        return FreeRecords(
+            self._inputs(schema),
+            len(labels),
+            learning_rate=self.learning_rate,
+            device=device,
+            init_std=self.init_std,
+            momentum=self.momentum,
+            seed=start_seed,
         )
-        records = decode_inputs(arrays[SET].double().numpy(), inputs, schema, labels)
+
+    def model(self, release: Release) -> PointSet:
+        """Returns the released set, to be drawn from."""
+        schema = release.schema
+        inputs = self._inputs(schema)
+        labels = np.repeat(np.arange(schema.layout.classes), self.samples_per_class)
+        shape = (len(labels), len(inputs.names))
+        what = f"set of {shape[0]} records of {shape[1]} numbers"
+        arrays = released_arrays(release, SET, {SET: shape}, what=what)
+        set_inputs = arrays[SET].double().numpy()
+        records = decode_inputs(set_inputs, inputs, schema, labels)
         return PointSet(records=records, label=schema.layout.label)
 
     def _inputs(self, schema: Schema) -> Inputs:
+        """Returns what a record is to the network, the label left out; refuses a schema that does not fit."""
         if self.image is not None:
             check_image_schema(schema, self.shape)
         class_label(
             schema,
-            "psg makes a set for each label: name a column with levels as the label of the schema.",
+            "psg makes a set for each label: name a column with levels as the label of "
+            "the schema.",
         )
         return inputs_of(
             schema, centre=self.centre, otherwise="there is nothing to make a set of"
         )
+
+    # What comes before the steps, where the set starts from Gaussians.
+
+    def start_queries(self, schema: Schema) -> tuple[Query, ...]:
+        """Returns the query for the moments of each class; none where the start is noise."""
+        if self.start == "noise":
+            return ()
+        query = Query.of(
+            START,
+            OuterProducts(of=small_images(self.shape)),
+            share=self.start_share,
+            columns=schema.layout.classes,
+            bound=self.start_bound,
+        )
+        return (query,)
+
+    def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
+        """Asks for the moments, and starts the set with images that stand for draws from them."""
+        for release in session.plan.releases:
+            session.prepare_steps(training.parameters())
+            sums = session.ask({START: release.query.feature_map})[START].T
+            images = self._drawn_images(sums, release.noise_std_natural, training)
+            training.begin(2 * (images - self.centre))
+
+    def _drawn_images(
+        self, sums: Array, noise_std: float, training: SetTraining
+    ) -> Float[Tensor, "rows pixels"]:
+        """Returns draws from the Gaussians of noisy moments.
+
+        They are matched to more draws by what fresh networks see in them.
+
+        Args:
+            sums: Noisy sums of outer products of small images, (classes, dim).
+            noise_std: Standard deviation of the noise on each.
+            training: The set at its start.
+        """
+        from torch import nn
+
+        from noisegate_papers.training.gaussians import image_gaussians, matched_images
+
+        def features_of(step: int) -> Callable[[Tensor], Tensor]:
+            fresh_network = training.build(self.stream(_FEATURE_STREAM, step))
+            to_pictures, layers = fresh_network.children()
+            all_but_linear = list(layers.children())[:-1]
+            features = nn.Sequential(*all_but_linear)
+            return lambda images: features(to_pictures(2 * (images - self.centre)))
+
+        gaussians = image_gaussians(sums, small_images(self.shape), noise_std=noise_std)
+        random = np.random.default_rng(self.stream(_DRAW_STREAM, 0))
+        draw = partial(gaussians.draw, random=random)
+        images = draw(training.records // len(sums))
+        matched = matched_images(images, draw, features_of, steps=self.start_steps)
+        return matched.flatten(0, 1)
+
+
+def _makes_dcgan_side(side: int) -> bool:
+    return side % 2 == 0 and side >= 22
+
+
+def _makes_convolutional_side(side: int) -> bool:
+    return side % 4 == 0

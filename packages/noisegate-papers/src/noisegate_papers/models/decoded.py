@@ -182,6 +182,10 @@ class FeatureGenerator(Generator):
             layers += [nn.Linear(wide, narrow), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], features))
 
+    def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
+        """Returns standard normal noise."""
+        return torch.randn(rows, self.latent, generator=random)
+
     def forward(
         self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
     ) -> Float[Tensor, "rows features"]:

@@ -7,7 +7,7 @@ A group of columns with d coordinates and supremum s has noise of energy σ²·�
 its vector is multiplied by w, where Δ² = Σ w²·s²: the total is least at w² ∝ √d/s, with
 equal columns the paper's 1/√D. Likewise between questions, whose shares are ∝ Δ·√d.
 
-DP-HP (`noisegate_papers.methods.mean_embeddings`), sections 3.1 and E. For ρ in (0, 1),
+DP-HP (`noisegate_papers.methods.dp_hp`), sections 3.1 and E. For ρ in (0, 1),
 exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length
 scale ℓ, and
 

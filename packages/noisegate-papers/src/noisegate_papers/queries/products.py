@@ -1,6 +1,6 @@
 """Products of looked-up column features: the sum and product kernels of DP-HP, section 3.2 (G-22, G-23).
 
-DP-HP (`noisegate_papers.methods.mean_embeddings`), section 3.2. Every column has a
+DP-HP (`noisegate_papers.methods.dp_hp`), section 3.2. Every column has a
 table with one row for each value that it can take. A *group* of columns has the outer
 product of their rows as its vector, times a public weight: groups of one column with
 weights 1/√D are the sum kernel (equation 10), one group of several the product kernel

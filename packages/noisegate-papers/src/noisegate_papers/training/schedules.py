@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from noisegate.settings import (
     Count,
     Positive,
     Seed,
-    Settings,
     Steps,
     TwoOrMore,
     Unit,
@@ -50,8 +50,13 @@ class PerceptualFitSettings(MomentSettings):
 
 
 @settings
-class AdversarialConfig(Settings):
+class AdversarialConfig:
     """How generator and discriminator are trained; none of it uses private records."""
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        "discriminator_rate": "discriminator_learning_rate",
+        "generator_rate": "generator_learning_rate",
+    }
 
     discriminator_steps: Count = 5
     """Steps of the discriminator to one of the generator (n_D)."""
@@ -66,7 +71,7 @@ class AdversarialConfig(Settings):
 
 
 @settings
-class SetSchedule(Settings):
+class SetSchedule:
     """What happens between the steps of PSG; none of it uses private records."""
 
     batches: Count = 10

@@ -28,121 +28,168 @@ from noisegate_papers.models.inputs import DiscriminatorInput
 from noisegate_papers.training.adversarial import SLOPE, Discriminator, stream
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
+    from jaxtyping import Float, Int64, Shaped
 
 Labelled = tuple[
     Tensor, Tensor
 ]  # records, (records, inputs), and their labels, (records,) int64
 
 
-class TransportTraining(Checkpointed):
-    """The generator on its way; `records` are generated in each step, the last with the labels of the first `again`.
+@dataclass(frozen=True, kw_only=True)
+class GuidedStart:
+    """A generator before its first step, and how it is trained."""
 
-    `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
-    records as the loss takes them; `beside` gives what a step asks with beside these, by its number; and `gradient`
-    makes of what left the gate, and of that, a gradient at these records. With an `ema_decay`, what is released is the
-    average of the weights, of which the first t steps keep (1 + t)/(10 + t) at most.
-    """
+    generator: Generator
+    label_shares: Float[Tensor, " labels"]
+    """Share of each label; one 1 without any."""
+    encode: DiscriminatorInput
+    """From the generator to the inputs of what it makes, the label left out."""
+    batch: int
+    """Records that are generated in each step."""
+    learning_rate: float
+    """Of Adam."""
+    seed: int
+    """Seed of noise vectors and labels."""
+    device: str
+    beta1: float = 0.9
+    """Of Adam."""
+    ema_decay: float = 0.0
+    """Of the average of the weights, which is released, and of which the first t steps keep (1 + t)/(10 + t) at most;
+    0 releases the weights after the last step."""
+    relabelled: int = 0
+    """The last so many records of a step have the labels of the first ones."""
 
-    def __init__(
-        self,
-        generator: Generator,
-        shares: Float[Tensor, " classes"],
-        *,
-        encode: DiscriminatorInput,
-        records: int,
-        again: int = 0,
-        learning_rate: float,
-        seed: int,
-        device: str,
-        beta1: float = 0.9,
-        ema_decay: float = 0.0,
-        gradient: Callable[[Mapping[str, Tensor]], Tensor] = lambda told: told[
-            "records"
-        ],
-        beside: Callable[[int], Mapping[str, Tensor]] = lambda step: {},
-    ) -> None:
-        self._gradient, self._beside, self._ema_decay = gradient, beside, ema_decay
-        self.steps, self._generator, self._shares = 0, generator.train(), shares
-        self._encode, self._records, self._seed, self._device, self._again = (
-            encode,
-            records,
-            seed,
-            device,
-            again,
+
+class GeneratorOnItsWay:
+    """A generator between two steps: its records of the step, its optimiser and its average."""
+
+    def __init__(self, start: GuidedStart) -> None:
+        self.start = start
+        self.generator = start.generator.train()
+        self.adam = Adam(
+            dict(self.generator.named_parameters()),
+            learning_rate=start.learning_rate,
+            beta1=start.beta1,
         )
-        self._adam = Adam(
-            dict(generator.named_parameters()), learning_rate=learning_rate, beta1=beta1
-        )
-        self._average = (
-            {name: value.clone() for name, value in generator.state_dict().items()}
-            if ema_decay
-            else {}
-        )
-        self._generated: Labelled | None = None
+        self.average: dict[str, Tensor] = {}
+        if start.ema_decay:
+            self.average = {
+                name: value.clone()
+                for name, value in self.generator.state_dict().items()
+            }
+        self._step: int | None = None
+        self._records: Labelled | None = None
 
-    def parameters(self) -> dict[str, Tensor]:
-        """Returns the generated records of this step, their labels, and what it asks with beside them."""
-        records, labels = self._latest()
-        return {
-            "records": records.detach(),
-            "labels": labels,
-            **self._beside(self.steps),
-        }
+    def records(self, step: int) -> Labelled:
+        """Returns the generated records of a step with their labels.
 
-    def step(self, noisy: Mapping[str, Any]) -> None:
-        """Moves the generator against a noisy gradient at its records."""
-        records, _ = self._latest()
-        told = {**self._beside(self.steps), **noisy}
-        tensors = {
-            name: torch.as_tensor(value).to(records) for name, value in told.items()
-        }
-        self._adam.descend(records, self._gradient(tensors))
-        self._taken()
+        They are made once in each step, from the weights that it starts with.
+
+        Args:
+            step: Number of the step, counted from 0.
+        """
+        if self._records is None or self._step != step:
+            labels, random = self.labels(step)
+            noise = self.generator.noise(self.start.batch, random)
+            device = self.start.device
+            inputs = self.start.encode(
+                self.generator, noise.to(device), labels.to(device), random
+            )
+            self._step = step
+            self._records = inputs, labels
+        return self._records
+
+    def labels(self, step: int) -> tuple[Int64[Tensor, " records"], torch.Generator]:
+        """Returns the labels of a step, and the randomness that its noise follows on."""
+        start = self.start
+        random = stream(start.seed, step)
+        labels = torch.multinomial(
+            start.label_shares,
+            start.batch - start.relabelled,
+            replacement=True,
+            generator=random,
+        )
+        return torch.cat([labels, labels[: start.relabelled]]), random
+
+    def follow(self, step: int) -> None:
+        """Takes the weights after a step into their average.
+
+        Args:
+            step: Number of the step, counted from 0.
+        """
+        if self.average:
+            kept = min(self.start.ema_decay, (1 + step) / (10 + step))
+            for name, value in self.generator.state_dict().items():
+                average = torch.lerp(
+                    self.average[name].float(), value.float(), 1 - kept
+                )
+                self.average[name].copy_(average)
+        self._records = None
 
     def result(self) -> dict[str, Tensor]:
-        """Returns the generator's weights and running statistics, or their averages."""
-        return dict(self._average or self._generator.state_dict())
+        """Returns the weights and running statistics, or their averages."""
+        return dict(self.average or self.generator.state_dict())
 
     def parts(self) -> dict[str, Any]:
         """Returns the generator, its average and its optimiser."""
         return {
-            "generator": self._generator,
-            "average": self._average,
-            "adam": self._adam,
+            "generator": self.generator,
+            "average": self.average,
+            "adam": self.adam,
         }
 
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        super().load_state_dict(tensors)
-        self._generated = None
 
-    def _taken(self) -> None:
-        kept = min(self._ema_decay, (1 + self.steps) / (10 + self.steps))
-        for name, value in (
-            self._generator.state_dict().items() if self._average else ()
-        ):
-            self._average[name].copy_(
-                torch.lerp(self._average[name].float(), value.float(), 1 - kept)
-            )
-        self.steps, self._generated = self.steps + 1, None
+class TransportTraining(Checkpointed):
+    """A generator that follows noisy gradients at the records that it makes.
 
-    def _latest(self) -> Labelled:
-        if self._generated is None:
-            random = stream(self._seed, self.steps)
-            labels = torch.multinomial(
-                self._shares,
-                self._records - self._again,
-                replacement=True,
-                generator=random,
-            )
-            labels = torch.cat([labels, labels[: self._again]])
-            noise = self._generator.noise(self._records, random).to(self._device)
-            self._generated = (
-                self._encode(self._generator, noise, labels.to(self._device), random),
-                labels,
-            )
-        return self._generated
+    Args:
+        start: The generator.
+        gradient: From what left the gate, and what a step asked with beside the
+            records, to a gradient at them, (records, inputs); None for the array
+            "records" of the former.
+        beside: What a step asks with beside the records, by its number; None for
+            nothing.
+    """
+
+    def __init__(
+        self,
+        start: GuidedStart,
+        *,
+        gradient: Callable[[Mapping[str, Tensor]], Tensor] | None = None,
+        beside: Callable[[int], Mapping[str, Tensor]] | None = None,
+    ) -> None:
+        self.steps = 0
+        self.on_its_way = GeneratorOnItsWay(start)
+        self._gradient = gradient
+        self._beside = beside
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the generated records of this step, their labels, and what it asks with beside them."""
+        records, labels = self.on_its_way.records(self.steps)
+        return {"records": records.detach(), "labels": labels, **self._asked_beside()}
+
+    def step(self, noisy: Mapping[str, Any]) -> None:
+        """Moves the generator against a noisy gradient at its records."""
+        records, _ = self.on_its_way.records(self.steps)
+        known = {
+            name: torch.as_tensor(value).to(records)
+            for name, value in {**self._asked_beside(), **noisy}.items()
+        }
+        gradient = known["records"] if self._gradient is None else self._gradient(known)
+        self.on_its_way.adam.descend(records, gradient)
+        self.on_its_way.follow(self.steps)
+        self.steps += 1
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the generator's weights and running statistics, or their averages."""
+        return self.on_its_way.result()
+
+    def parts(self) -> dict[str, Any]:
+        """Returns the generator, its average and its optimiser."""
+        return self.on_its_way.parts()
+
+    def _asked_beside(self) -> Mapping[str, Tensor]:
+        return {} if self._beside is None else self._beside(self.steps)
 
 
 def transport_gradient(
@@ -218,71 +265,95 @@ def transport_plan(
     return ((of_columns - cost) / blur + weights).softmax(dim=-1) / cost.shape[-2]
 
 
-class StudentTraining(TransportTraining):
-    """Generator and student on their way; `given` is what the training of a generator is given.
+class StudentTraining(Checkpointed):
+    """Generator and student on their way: votes teach the student, and the student the generator.
 
     Votes are asked for on records that are mixed with uniform noise, each in a share of its own: on the generator's own
     a student learns nothing of any other, and the generator ends in a few records of which all votes are alike.
+
+    Args:
+        student: The student at its start.
+        start: The generator.
+        learning_rate: Of the student, by Adam.
+        rounds: Steps of the student to one of the generator.
+        teachers: Number of teachers that are asked in a step, expected.
     """
 
     def __init__(
         self,
         student: Discriminator,
+        start: GuidedStart,
         *,
-        student_learning_rate: float,
+        learning_rate: float,
         rounds: int,
         teachers: float,
-        **given: Any,
     ) -> None:
-        super().__init__(**given)
-        self._student, self._rounds, self._teachers = student, rounds, teachers
+        self.steps = 0
+        self.on_its_way = GeneratorOnItsWay(start)
+        self.student = student
+        self._rounds = rounds
+        self._teachers = teachers
         self._student_adam = Adam(
-            dict(student.named_parameters()), learning_rate=student_learning_rate
+            dict(student.named_parameters()), learning_rate=learning_rate
         )
+        self._asked_step: int | None = None
+        self._asked = torch.zeros(0)
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the generated records of this step, their labels, and the mixed ones that are asked about."""
-        return {**super().parameters(), "asked": self._asked}
+        records, labels = self.on_its_way.records(self.steps)
+        asked = self._asked_records()
+        return {"records": records.detach(), "labels": labels, "asked": asked}
 
     def step(self, noisy: Mapping[str, Any]) -> None:
         """Moves the student by the share of votes for each asked record, and then the generator by the student."""
-        records, labels = self._latest()
-        share = (
-            torch.as_tensor(noisy["votes"]).to(records) / self._teachers + 0.5
-        ).clamp(0, 1)
-        asked = self._student.rows(self._asked, labels)
+        records, labels = self.on_its_way.records(self.steps)
+        asked = self._asked_records()
+        votes = torch.as_tensor(noisy["votes"]).to(records)
+        vote_shares = (votes / self._teachers + 0.5).clamp(0, 1)
+        asked_rows = self.student.rows(asked, labels)
         for _ in range(self._rounds):
+            scores = self.student(asked_rows)
             self._student_adam.descend(
-                binary_cross_entropy_with_logits(self._student(asked), share)
+                binary_cross_entropy_with_logits(scores, vote_shares)
             )
-        self._adam.descend(
-            softplus(-self._student(self._student.rows(records, labels))).mean()
-        )
-        self._taken()
+        generated_scores = self.student(self.student.rows(records, labels))
+        self.on_its_way.adam.descend(softplus(-generated_scores).mean())
+        self.on_its_way.follow(self.steps)
+        self.steps += 1
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the generator's weights and running statistics, or their averages."""
+        return self.on_its_way.result()
 
     def parts(self) -> dict[str, Any]:
         """Returns both networks and both optimisers."""
         return {
-            **super().parts(),
-            "student": self._student,
+            **self.on_its_way.parts(),
+            "student": self.student,
             "student_adam": self._student_adam,
         }
 
-    def _latest(self) -> Labelled:
-        if self._generated is None:
-            labels, random = (
-                super()._latest()[1].to(self._device),
-                stream(self._seed, self.steps, 1),
-            )
-            noise = self._generator.noise(self._records, random).to(self._device)
+    def _asked_records(self) -> Float[Tensor, "records inputs"]:
+        """Returns the mixed records of this step.
+
+        They are made once, after the step's own records: running statistics of the
+        generator follow all that it makes, in this order.
+        """
+        if self._asked_step != self.steps:
+            start = self.on_its_way.start
+            labels, _ = self.on_its_way.labels(self.steps)
+            random = stream(start.seed, self.steps, 1)
+            noise = self.on_its_way.generator.noise(start.batch, random)
             with torch.no_grad():
-                self._asked = self._encode(
+                self._asked = start.encode(
                     partial(self._mixed, random),  # type: ignore[arg-type]
-                    noise,
-                    labels,
+                    noise.to(start.device),
+                    labels.to(start.device),
                     random,
                 )
-        return super()._latest()
+            self._asked_step = self.steps
+        return self._asked
 
     def _mixed(
         self,
@@ -290,15 +361,17 @@ class StudentTraining(TransportTraining):
         noise: Float[Tensor, "records latent"],
         labels: Shaped[Tensor, " records"],
     ) -> Any:
-        made, share = (
-            self._generator(noise, labels),
-            torch.rand(self._records, generator=random).to(self._device),
-        )
-        if isinstance(made, list):  # of a table: the chance of each cell
-            return [column + share * (1 / len(column) - column) for column in made]
-        return made + share[:, None] * (
-            torch.rand(made.shape, generator=random).to(made) - made
-        )
+        """Returns generated records, each mixed with uniform noise in a share of its own."""
+        generated = self.on_its_way.generator(noise, labels)
+        noise_shares = torch.rand(self.on_its_way.start.batch, generator=random)
+        noise_shares = noise_shares.to(self.on_its_way.start.device)
+        if isinstance(generated, list):  # of a table: the chance of each cell
+            return [
+                column + noise_shares * (1 / len(column) - column)
+                for column in generated
+            ]
+        uniform = torch.rand(generated.shape, generator=random).to(generated)
+        return generated + noise_shares[:, None] * (uniform - generated)
 
 
 Weights = Mapping[str, Tensor]  # of a shard, by name

@@ -21,7 +21,7 @@ from noisegate.gate.sums import Engine, LocalEngine, Totals
 from noisegate.privacy.gradient_plan import plan_steps, steps_of
 from noisegate.privacy.plan import Query
 from noisegate.queries.feature_map import Counts
-from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.dp_llm import DPLLM
 
 ROWS = 3000
 # Ray leaves processes and sockets to be collected.

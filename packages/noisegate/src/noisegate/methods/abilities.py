@@ -7,7 +7,7 @@ states what it can do, and no base has an answer that stands for "cannot".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from noisegate.errors import OptionError
@@ -16,6 +16,7 @@ from noisegate.models.checkpoint import FinishedFit, Fit
 
 if TYPE_CHECKING:
     from noisegate.answers.verdict import Verdict
+    from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.privacy.plan import Budget, Plan
@@ -157,6 +158,91 @@ class BoundsErrors(ABC):
         Returns:
             A bound for each query whose dimension is a trade-off, or for what the noise
             on all of them costs; each has `text` and `to_json`.
+        """
+
+
+class ChangesFitDefaults(ABC):
+    """The ability to fit by other defaults than those of `Method.fit_class`."""
+
+    @property
+    @abstractmethod
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What is changed in the defaults, by setting; ``fit_options`` come on top."""
+
+
+class UsesPublicFiles(ABC):
+    """The ability to rest on public files, such as the weights of a network."""
+
+    @abstractmethod
+    def file_digests(self) -> dict[str, str]:
+        """Returns the SHA-256 of each file in use, by the setting that states it.
+
+        Raises:
+            UserError: if a file is not here, or does not fit the others.
+        """
+
+
+class ChecksPackages(ABC):
+    """The ability to check optional packages that must fit each other."""
+
+    @abstractmethod
+    def check_packages(self) -> None:
+        """Finds out, before anything is spent, whether they are here and fit.
+
+        Raises:
+            MissingExtraError: if not, with what to install.
+        """
+
+
+class StatesPublicFacts(ABC):
+    """The ability to state more in certificates than the settings."""
+
+    @abstractmethod
+    def facts_beside_settings(self, schema: Any) -> dict[str, Any]:
+        """Returns what is taken as public beside the settings, as JSON values.
+
+        Args:
+            schema: Public schema of the records.
+        """
+
+
+class UsesPublicRecords(StatesPublicFacts):
+    """The ability to rest on records that are public, which the certificate states.
+
+    A gate refuses them where they are its private ones, by what their files hold.
+    """
+
+    public: Any
+    """The setting that has them: a path, a table in memory, or None."""
+
+    @abstractmethod
+    def check_public_records(self) -> None:
+        """Finds out, before anything is spent, whether the public records are named.
+
+        Raises:
+            OptionError: if the method cannot do without, and there are none.
+        """
+
+
+class TrainsAtGate(ABC):
+    """The ability to train at a gate: every step of the training uses the records."""
+
+    @abstractmethod
+    def query(
+        self,
+        gate: Gate,
+        plan: Plan | None = None,
+        *,
+        report: Callable[[int], None] | None = None,
+        device: str = "cpu",
+    ) -> Release:
+        """Trains at the gate, and returns what was trained as a release.
+
+        Args:
+            gate: Private records and a budget.
+            plan: The calibrated plan; None to make it.
+            report: Called with the number of steps done after each of them.
+            device: Where torch computes.
         """
 
 

@@ -5,8 +5,9 @@ Such a method is its feature maps and their fractions of the budget.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from noisegate.methods.abilities import AsksInRounds
@@ -16,7 +17,7 @@ from noisegate.privacy.plan import Budget, Plan, Query, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import Counts, FeatureMap
 from noisegate.schema import Schema
-from noisegate.settings import ImageSize, Seed, Share, settings
+from noisegate.settings import ImageSize, Seed, Settings, Share, settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -45,8 +46,27 @@ class Embedding(NamedTuple):
     """Whether there is a sum for each label; otherwise one of all records."""
 
 
+class PlansByStandIns(ABC):
+    """The ability to plan queries whose maps follow from public records.
+
+    A plan reads no records, public ones neither.
+    """
+
+    @abstractmethod
+    def stand_ins(self, schema: Schema) -> dict[str, Embedding] | None:
+        """Returns queries of the same dimensions, norms and shares as those asked.
+
+        Args:
+            schema: Public schema of the records.
+
+        Returns:
+            The queries by name; None where the maps depend on no public records, so
+            that the plan may hold the maps themselves.
+        """
+
+
 @settings
-class MeanEmbeddingMethod(Method, AsksInRounds):
+class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
     """Base of methods with one round of sums.
 
     A method states `embeddings`; plan and query follow from them. What is fitted to the
@@ -112,23 +132,15 @@ class MeanEmbeddingMethod(Method, AsksInRounds):
             schema: Public schema of the records.
             budget: Privacy guarantee, of which only the adjacency counts here.
         """
-        embeddings = self._embeddings_and_counts(schema)
-        label_count = schema.layout.classes or 1
-        # Under replace-one the number of records is public, and without a label there
-        # is nothing else to count.
-        is_replace_one = budget.adjacency is Adjacency.REPLACE_ONE
-        if schema.layout.label is None and is_replace_one:
-            del embeddings[COUNTS]
-        return tuple(
-            Query.of(
-                name,
-                embedding.feature_map,
-                columns=label_count if embedding.per_class else 1,
-                share=embedding.share,
-                bound=embedding.bound,
-            )
-            for name, embedding in embeddings.items()
-        )
+        stand_ins = None
+        if isinstance(self, PlansByStandIns):
+            stand_ins = self.stand_ins(schema)
+        if stand_ins is None:
+            embeddings = self._embeddings_and_counts(schema)
+            return sum_queries(embeddings, schema, budget)
+        embeddings = with_counts(stand_ins, self.counts_share)
+        queries = sum_queries(embeddings, schema, budget)
+        return tuple(replace(query, feature_map=None) for query in queries)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
         """Sums the features of the private records, in one pass over them.
@@ -192,6 +204,49 @@ class MeanEmbeddingMethod(Method, AsksInRounds):
 
     def _embeddings_and_counts(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name, counts last."""
-        embeddings = self.embeddings(schema)
-        counts = embeddings.pop(COUNTS, Embedding(Counts(), self.counts_share))
-        return {**embeddings, COUNTS: counts}
+        return with_counts(self.embeddings(schema), self.counts_share)
+
+
+def with_counts(
+    embeddings: Mapping[str, Embedding], counts_share: float
+) -> dict[str, Embedding]:
+    """Returns queries with that of the numbers of records, which comes last.
+
+    Args:
+        embeddings: The queries by name; a query `COUNTS` among them stands for itself.
+        counts_share: Budget share of the counts where they are added.
+    """
+    queries = dict(embeddings)
+    counts = queries.pop(COUNTS, Embedding(Counts(), counts_share))
+    return {**queries, COUNTS: counts}
+
+
+def sum_queries(
+    embeddings: Mapping[str, Embedding], schema: Schema, budget: Budget
+) -> tuple[Query, ...]:
+    """Returns the queries of a plan, without their noise.
+
+    Each is a sum for every class of the label or, if it is not by class, one sum.
+    Counts are left out where the number of records is public and there is no label.
+
+    Args:
+        embeddings: The queries by name, counts among them.
+        schema: Public schema of the records.
+        budget: Privacy guarantee, of which only the adjacency counts here.
+    """
+    label_count = schema.layout.classes or 1
+    # Under replace-one the number of records is public, and without a label there is
+    # nothing else to count.
+    is_replace_one = budget.adjacency is Adjacency.REPLACE_ONE
+    leaves_out_counts = schema.layout.label is None and is_replace_one
+    return tuple(
+        Query.of(
+            name,
+            embedding.feature_map,
+            columns=label_count if embedding.per_class else 1,
+            share=embedding.share,
+            bound=embedding.bound,
+        )
+        for name, embedding in embeddings.items()
+        if not (name == COUNTS and leaves_out_counts)
+    )

@@ -1,30 +1,37 @@
-"""Methods that train on noisy gradients of private records.
+"""Methods that train step by step on noisy sums over private records.
 
-A method states the loss of one record, which the gate differentiates, clips and sums,
-and a `Trainer`, which sees nothing but the noisy sums. `GradientMethod` derives the
-plan, the training loop and the release from the two. Every step uses the records, so
-that the whole training is part of the query.
+A method states what the gate computes in a step, as one of three abilities: the loss of
+one record, which the gate differentiates, clips and sums (`LearnsByGradients`); a
+vector of a whole sample (`AsksSamples`); or what the teacher of a shard learns and
+answers (`AsksTeachers`). And it states a `Trainer`, which sees nothing but the noisy
+sums. `GradientMethod` derives the plan, the training loop and the release. Every step
+uses the records, so that the whole training is part of the query.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from noisegate.methods.abilities import TrainsAtGate
 from noisegate.methods.method import Method
 from noisegate.models.checkpoint import (
     Checkpoint,
     FinishedFit,
     Fit,
+    FitSummary,
     Resumable,
     check_finite,
 )
+from noisegate.privacy.events import StepEvent
 from noisegate.privacy.gradient_plan import StepQuery, plan_steps, steps_of
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
+from noisegate.settings import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +39,9 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
     from noisegate.gate.session import Session
+    from noisegate.gate.sessions.shards import SampleVector, Teacher
+    from noisegate.models.record_model import RecordModel
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate.queries.feature_map import FeatureMap
 
 STATE_FILE = "training.safetensors"
@@ -70,11 +80,93 @@ class Trainer(Resumable, Protocol):
         """
 
 
-class GradientMethod(Method):
-    """Base of methods that take noisy gradients.
+class LearnsByGradients(ABC):
+    """The ability to learn from noisy sums of clipped gradients of single records."""
 
-    A method states `gradient_plan`, `loss` and `training`; where it asks queries as
-    well, also `before_steps` or `queries`.
+    @abstractmethod
+    def loss(self, schema: Schema) -> RecordLoss | FactoredLoss:
+        """Returns the loss of one record, which the gate differentiates.
+
+        Args:
+            schema: Public schema of the records.
+        """
+
+
+class SeesFeatures(ABC):
+    """The ability to learn from a public map of each record, by `LearnsByGradients`."""
+
+    @abstractmethod
+    def represent(self, schema: Schema) -> FeatureMap:
+        """Returns the map whose vectors the loss sees in place of numeric columns.
+
+        Args:
+            schema: Public schema of the records.
+        """
+
+
+class AsksSamples(ABC):
+    """The ability to learn from one noisy vector of the whole sample of a step."""
+
+    @abstractmethod
+    def sample_vector(self, schema: Schema) -> SampleVector:
+        """Returns the function of a sample; its vector is clipped as a whole.
+
+        Args:
+            schema: Public schema of the records.
+        """
+
+
+class AsksTeachers(ABC):
+    """The ability to learn from noisy sums of what teachers of disjoint shards answer.
+
+    Such a training cannot be resumed: the gate keeps the teachers in memory alone.
+    """
+
+    @abstractmethod
+    def teacher(self, schema: Schema) -> Teacher:
+        """Returns what a teacher learns, and what it answers.
+
+        Args:
+            schema: Public schema of the records.
+        """
+
+
+class AsksBeforeSteps(ABC):
+    """The ability to ask queries of the same plan before the first step."""
+
+    @abstractmethod
+    def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
+        """Asks the queries, and brings their answers into the training.
+
+        Args:
+            gate: The gate, for what is public of it.
+            session: The session, which answers queries of the plan.
+            training: What `GradientMethod.training` returned.
+        """
+
+
+class AsksAfterSteps(ABC):
+    """The ability to ask queries of the same plan that depend on what was trained."""
+
+    @abstractmethod
+    def queries(
+        self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]
+    ) -> Mapping[str, FeatureMap]:
+        """Returns the feature map of each query.
+
+        Args:
+            schema: Public schema of the records.
+            budget: Privacy guarantee of the run.
+            trained: The result of the training.
+        """
+
+
+class GradientMethod(Settings, Method, TrainsAtGate):
+    """Base of methods that train step by step.
+
+    A method states `gradient_plan` and `training`, one of the abilities
+    `LearnsByGradients`, `AsksSamples` and `AsksTeachers`, and what a release ends with:
+    a model, by the ability `TrainsModel`, or what a generator is fitted to.
 
     Examples:
         >>> from noisegate import Budget, DPGAN, Schema
@@ -89,53 +181,10 @@ class GradientMethod(Method):
     """
 
     needs_record_count = True
-    resumable: ClassVar[bool] = True
-    """Whether an interrupted run can go on.
-
-    It cannot where the gate keeps something private between steps.
-    """
 
     @abstractmethod
     def gradient_plan(self, schema: Schema, budget: Budget) -> StepQuery:
         """Returns the steps, and any queries beside them, without their noise."""
-
-    def loss(self, schema: Schema) -> RecordLoss | FactoredLoss:
-        """Returns the loss of one record, which the gate differentiates.
-
-        A method that overrides `session` needs none.
-        """
-        raise NotImplementedError
-
-    def session(
-        self,
-        gate: Gate,
-        plan: Plan,
-        *,
-        journal: Path | None,
-        device: str = "cpu",
-        microbatch: int | None = None,
-    ) -> Session:
-        """Returns the session of the steps at a gate: here, gradients of `loss`.
-
-        Args:
-            gate: Private records and a budget.
-            plan: The calibrated plan.
-            journal: File that counts the steps begun; None for a run that is not
-                resumed.
-            device: Where torch computes.
-            microbatch: Records whose gradients are computed at once; None for what fits
-                into memory.
-        """
-        return gate.gradients(
-            plan,
-            self.loss(gate.schema),
-            method=self.name,
-            public=self.public_facts(gate.schema),
-            journal=journal,
-            device=device,
-            microbatch=microbatch,
-            represent=self.represent(gate.schema),
-        )
 
     @abstractmethod
     def training(
@@ -150,44 +199,60 @@ class GradientMethod(Method):
             device: Where torch computes.
         """
 
-    def represent(self, schema: Schema) -> FeatureMap | None:
-        """Returns the public map whose vectors the loss sees.
-
-        They take the place of a record's numeric columns; None leaves these as they
-        are.
-        """
-        return None
-
-    def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
-        """Asks queries that come before the steps; here, none.
-
-        Args:
-            gate: The gate, for what is public of it.
-            session: The session, which answers queries of the plan.
-            training: What `training` returned, which starts from their answers.
-        """
-
-    def queries(
-        self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]
-    ) -> Mapping[str, FeatureMap]:
-        """Returns the feature map of each query that follows the steps.
-
-        Args:
-            schema: Public schema of the records.
-            budget: Privacy guarantee of the run.
-            trained: The result of the training.
-        """
-        raise NotImplementedError
-
     def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the steps and calibrates their noise to a budget; reads no data."""
         return plan_steps(budget, self.gradient_plan(schema, budget))
 
-    def fitting(
-        self, release: Release, *, device: str = "auto", plan: Any = None
-    ) -> Fit:
-        """Returns a fit that is done: the training was part of the query."""
-        return FinishedFit()
+    def session(
+        self,
+        gate: Gate,
+        plan: Plan,
+        *,
+        journal: Path | None,
+        device: str = "cpu",
+        microbatch: int | None = None,
+    ) -> Session:
+        """Opens the session of the steps at a gate.
+
+        Args:
+            gate: Private records and a budget.
+            plan: The calibrated plan.
+            journal: File that counts the steps begun; None for a run that is not
+                resumed.
+            device: Where torch computes.
+            microbatch: Records whose gradients are computed at once; None for what fits
+                into memory.
+        """
+        schema = gate.schema
+        public_facts = self.public_facts(schema)
+        if isinstance(self, AsksTeachers):
+            return gate.shards(
+                plan,
+                self.teacher(schema),
+                method=self.name,
+                public=public_facts,
+                device=device,
+            )
+        if isinstance(self, AsksSamples):
+            return gate.batch(
+                plan,
+                self.sample_vector(schema),
+                method=self.name,
+                public=public_facts,
+                journal=journal,
+            )
+        assert isinstance(self, LearnsByGradients)
+        represent = self.represent(schema) if isinstance(self, SeesFeatures) else None
+        return gate.gradients(
+            plan,
+            self.loss(schema),
+            method=self.name,
+            public=public_facts,
+            journal=journal,
+            device=device,
+            microbatch=microbatch,
+            represent=represent,
+        )
 
     def query(
         self,
@@ -234,7 +299,7 @@ class GradientMethod(Method):
 
         journal = None
         state_file = None
-        can_resume = self.resumable and not plan.releases
+        can_resume = not plan.releases and not isinstance(self, AsksTeachers)
         if folder is not None and can_resume:
             journal = folder / JOURNAL_FILE
             state_file = folder / STATE_FILE
@@ -246,12 +311,64 @@ class GradientMethod(Method):
         )
         checkpoint.resume()
         with session, checkpoint:
-            self.before_steps(gate, session, training)
+            if isinstance(self, AsksBeforeSteps):
+                self.before_steps(gate, session, training)
             _train(session, training, checkpoint, steps.steps, report)
-            if session.open_queries:
+            if session.open_queries and isinstance(self, AsksAfterSteps):
                 maps = self.queries(gate.schema, gate.budget, training.result())
                 session.ask(maps)
             return session.release(training.result())
+
+
+class TrainsModel(ABC):
+    """The ability to train a model of records at the gate.
+
+    Nothing is left to be fitted.
+    """
+
+    @abstractmethod
+    def model(self, release: Release) -> RecordModel:
+        """Returns the model in a release.
+
+        Raises:
+            ModelError: if it is of another method, schema or settings.
+        """
+
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
+        """Returns a fit that is done: the training was part of the query."""
+        return FinishedFit()
+
+    def synthesizer(self, release: Release, fitting: Any = None) -> Synthesizer:
+        """Returns the synthesizer in a release, at no cost in privacy."""
+        return trained_synthesizer(release, self.model(release))
+
+
+def trained_synthesizer(
+    release: Release, model: RecordModel, notes: Mapping[str, Any] | None = None
+) -> Synthesizer:
+    """Returns the synthesizer of a model that was trained at the gate.
+
+    Args:
+        release: The release that holds the model.
+        model: The model of records.
+        notes: What a report says of it, beside the steps.
+    """
+    from noisegate.models.synthesizer import Synthesizer
+
+    step_count = sum(
+        event.steps
+        for event in release.certificate.events
+        if isinstance(event, StepEvent)
+    )
+    summary = FitSummary(
+        step=step_count, steps=step_count, discrepancy=math.inf, notes=notes or {}
+    )
+    synthesizer = Synthesizer(release=release, model=model, summary=summary)
+    if release.schema.has_rules:
+        return synthesizer.with_verdict_of_rules()
+    return synthesizer
 
 
 def _train(

@@ -10,7 +10,7 @@ mixture.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from noisegate.answers.design import COUNTS
 from noisegate.answers.findings import questions_of_linked
@@ -35,7 +35,7 @@ from noisegate.models.tables.mixture_settings import MixtureSettings
 from noisegate.privacy.plan import Budget, Plan, plan_sums
 from noisegate.privacy.release import Release
 from noisegate.schema.linked.schema import LinkedSchema
-from noisegate.settings import Options, Seed, TwoOrMore, settings
+from noisegate.settings import Options, Seed, Settings, TwoOrMore, settings
 
 if TYPE_CHECKING:
     from noisegate.answers.verdict import Verdict
@@ -54,7 +54,7 @@ _LARGE_EPSILON = 3.0
 
 @register("linked")
 @settings
-class Linked(Method, ChosenByAuto):
+class Linked(Settings, Method, ChosenByAuto):
     """The default for linked tables: a model of parents, children and their numbers.
 
     Examples:
@@ -72,7 +72,7 @@ class Linked(Method, ChosenByAuto):
         ['visits.number', 'visits.counts', 'visits.one-way', 'visits.pairs']
     """
 
-    audit_on: ClassVar = "linked"
+    audit_on = "linked"
 
     needs_torch = False
     needs_packages = ("scipy",)

@@ -8,9 +8,10 @@ clip, add noise or account: that is the gate's.
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
@@ -19,13 +20,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 from noisegate.answers.verdict import Verdict
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import FitWarning, OptionError, require, said
-from noisegate.methods.abilities import BoundsErrors, ChosenByAuto
+from noisegate.methods.abilities import (
+    BoundsErrors,
+    ChangesFitDefaults,
+    ChecksPackages,
+    ChosenByAuto,
+    StatesPublicFacts,
+    TrainsAtGate,
+    UsesPublicFiles,
+    UsesPublicRecords,
+)
 from noisegate.models.checkpoint import Fit, FitState
+from noisegate.privacy.gradient_plan import steps_of
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape, read_shape
-from noisegate.settings import Settings
+from noisegate.settings import HasSettings, Settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -91,12 +102,17 @@ AUDITED_STEPS: Mapping[str, Any] = MappingProxyType(
 """The part of `Method.audit_settings` that methods with steps have in common."""
 
 
-class Method(Settings, ABC):
+class Method(HasSettings, ABC):
     """Base of all methods.
 
     A method is a class of settings (`noisegate.settings.settings`) under a name
     (`noisegate.methods.registry.register`) with a plan, a query, a fit and what this
     ends with. `noisegate.methods.abilities` has what some can do besides.
+
+    It is abstract, and a concrete method is final: what differs between methods is
+    stated by data, by abstract methods, or by an ability, and nothing is overridden.
+    There is at most one abstract family between the two, such as
+    `noisegate.methods.gradient.GradientMethod`.
 
     Examples:
         >>> from noisegate import DPMERF, Schema
@@ -139,6 +155,10 @@ class Method(Settings, ABC):
 
     Certificates state it.
     """
+    image_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Settings whose default is another one where the records are images."""
+    table_values: ClassVar[Mapping[str, Collection[Any]]] = MappingProxyType({})
+    """Values of settings with which images are taken as tables of pixels."""
 
     @classmethod
     def for_schema(
@@ -155,19 +175,14 @@ class Method(Settings, ABC):
             OptionError: if there is no such setting, or a value is unusable.
         """
         given = dict(settings or {})
-        if schema.images is not None and "image" in cls.setting_names():
-            given = {**cls.for_images(schema.images.shape, given), **given}
+        takes_images = "image" in cls.setting_names()
+        is_for_table = any(
+            given.get(name) in values for name, values in cls.table_values.items()
+        )
+        if schema.images is not None and takes_images and not is_for_table:
+            image_size = astuple(schema.images.shape)
+            given = {"image": image_size, **cls.image_defaults, **given}
         return cls(**given)
-
-    @classmethod
-    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the settings that follow from the shape of images.
-
-        Args:
-            shape: Shape of the images.
-            given: Settings that were given, which the others may depend on.
-        """
-        return {"image": astuple(shape)}
 
     @property
     def shape(self) -> ImageShape:
@@ -177,11 +192,6 @@ class Method(Settings, ABC):
             OptionError: if the records are no images.
         """
         return read_shape(getattr(self, "image", None))
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the method changes in the defaults of `fit_class`."""
-        return {}
 
     def fit_settings(self) -> Any:
         """Returns the settings of the fit: defaults, with `fit_options` on top.
@@ -200,8 +210,9 @@ class Method(Settings, ABC):
         changes = {
             new_names.get(name, str(name)): value for name, value in options.items()
         }
+        defaults = self.fit_defaults if isinstance(self, ChangesFitDefaults) else {}
         try:
-            return self.fit_class(**{**self.fit_defaults, **changes})
+            return self.fit_class(**{**defaults, **changes})
         except OptionError as error:
             raise OptionError(f"fit option {error}") from None
 
@@ -281,11 +292,16 @@ class Method(Settings, ABC):
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what the method takes as public, for the certificate.
 
-        That is its settings, and the version of its rules where it has any.
+        That is its settings, the version of its rules where it has any, digests of the
+        public files that it uses, and what else it states.
         """
         facts: dict[str, Any] = {"settings": self.to_json()}
         if self.rules_version is not None:
             facts["design"] = self.rules_version
+        if isinstance(self, UsesPublicFiles):
+            facts["settings"] |= self.file_digests()
+        if isinstance(self, StatesPublicFacts):
+            facts |= self.facts_beside_settings(schema)
         return facts
 
     def check_gate(self, gate: Gate) -> None:
@@ -294,6 +310,8 @@ class Method(Settings, ABC):
         Raises:
             OptionError: if it is no gate, or no number of records is public and the
                 method needs one.
+            DataError: if public records of the method are private ones too, by what
+                their files hold.
         """
         if not hasattr(gate, "budget"):
             raise OptionError(
@@ -307,6 +325,10 @@ class Method(Settings, ABC):
                 "sample, which takes a number of records that is public, for instance "
                 f"a rounded one, as the true one is private. Give {said('records')}."
             )
+        if isinstance(self, UsesPublicRecords):
+            self.check_public_records()
+            if self.public is not None:
+                gate.check_apart(self.public)
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.
@@ -328,6 +350,13 @@ class Method(Settings, ABC):
         self.fit_settings()
         for package in self.needs_packages:
             require(package, purpose)
+        if isinstance(self, ChecksPackages):
+            self.check_packages()
+        if isinstance(self, UsesPublicRecords):
+            self.check_public_records()
+        if isinstance(self, UsesPublicFiles):
+            # It loads them, and fails where one is not here.
+            self.file_digests()
 
     def fit_release(
         self,
@@ -422,6 +451,32 @@ class Method(Settings, ABC):
         """Plans, asks and fits at a gate; the arguments are those of `fit`."""
         self.check_fit(device)
         plan = self.plan(gate.schema, gate.budget)
-        release = self.query(gate, plan)
+        if isinstance(self, TrainsAtGate):
+            release = _train_at_gate(self, gate, plan, device=device, report=report)
+        else:
+            release = self.query(gate, plan)
+        if self.makes == "classifier":
+            return cast("Synthesizer", self.synthesizer(release, self.fitting(release)))
         synthesizer = self.fit_release(release, device=device, report=report, plan=plan)
         return replace(synthesizer, convert=convert)
+
+
+def _train_at_gate(
+    method: TrainsAtGate,
+    gate: Gate,
+    plan: Plan,
+    *,
+    device: str,
+    report: Callable[[FitState], None] | None,
+) -> Release:
+    """Trains at a gate, and reports each step as a fit does, without a distance."""
+    from noisegate.devices import choose_device
+
+    step_count = steps_of(plan).query.steps
+
+    def after_step(steps_done: int) -> None:
+        if report is not None:
+            report(FitState(step=steps_done, steps=step_count, discrepancy=math.nan))
+
+    torch_device = str(choose_device(device))
+    return method.query(gate, plan, report=after_step, device=torch_device)

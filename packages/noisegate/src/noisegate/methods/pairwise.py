@@ -66,6 +66,7 @@ from noisegate.settings import (
     Options,
     Relative,
     Seed,
+    Settings,
     TwoOrMore,
     settings,
 )
@@ -134,7 +135,7 @@ Triples = Annotated[
 
 @register("pairwise")
 @settings
-class Pairwise(Method, AsksInRounds, ReleaseReader, ChosenByAuto):
+class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     """The default for tables: noisy counts of columns and pairs, fitted by a mixture.
 
     Examples:

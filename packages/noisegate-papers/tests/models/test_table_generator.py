@@ -1,7 +1,7 @@
 import torch
 
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
-from noisegate_images.models.generator import build_table_generator
+from noisegate_papers.models.table_generators import build_table_generator
 
 COLUMNS = (
     Integer(name="count", lower=0, upper=5, missing=True),

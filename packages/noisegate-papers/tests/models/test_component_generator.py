@@ -1,7 +1,7 @@
 import torch
 
 from noisegate.schema import Boolean, Continuous, Schema
-from noisegate_images.models.generator import build_component_generator
+from noisegate_papers.models.table_generators import build_component_generator
 
 SCHEMA = Schema(
     (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y"

@@ -3,7 +3,7 @@ import torch
 from tests.shared.columns import boolean, continuous, integer
 
 from noisegate.schema import Schema
-from noisegate_images.models.generator import NeuralTable, build_table_generator
+from noisegate_papers.models.table_generators import NeuralTable, build_table_generator
 
 SCHEMA = Schema(
     (integer("count", 0, 3, missing=True), continuous("rate"), boolean("flag")),

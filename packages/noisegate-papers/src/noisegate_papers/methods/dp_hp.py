@@ -1,9 +1,8 @@
-"""DP-MERF, DP-NTK and DP-HP: mean embeddings, released in one pass and one plan, which a generator is fitted to.
+"""DP-HP: mean embeddings by Hermite polynomials, which a generator is fitted to.
 
-One pass over the records releases class-wise sums and counts in one plan. A generator
-is then fitted so that its expected embedding matches. Of DP-HP, `moved=False` and
-`products="random"` give the paper's series and products. What differs from the papers,
-and why, is in [choosing](../../docs/choosing.md) and
+Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. One pass over the
+records releases class-wise sums and counts in one plan. `moved=False` and `products="random"` give the paper's series
+and products. What differs from the paper, and why, is in [choosing](../../docs/choosing.md) and
 [differences](../../docs/differences.md).
 """
 
@@ -12,44 +11,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from noisegate.errors import OptionError
-from noisegate.methods.abilities import BoundsErrors
-from noisegate.methods.embedding import COUNTS, Embedding
+from noisegate.methods.abilities import BoundsErrors, ChangesFitDefaults
+from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import register
 from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
 from noisegate.queries.contingency import check_groups
-from noisegate.queries.feature_map import Counts, FeatureMap, Levels
+from noisegate.queries.feature_map import Counts, FeatureMap
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import (
     Count,
     Names,
-    Number,
     Positive,
     Relative,
-    Share,
-    TwoOrMore,
-    Widths,
     Within,
+    derived,
     settings,
 )
-from noisegate_images.methods.matched import (
-    IMAGE_FIT,
+from noisegate_images.methods.generators import generator_synthesizer
+from noisegate_images.models.image_network import check_image_schema
+from noisegate_images.training.fit import FitSettings
+from noisegate_papers.methods.table_or_image import (
+    MADE_OF_TABLES,
     TABLES,
     Generator,
-    MatchedMethod,
+    TableOrImageGenerator,
     by_generator,
+    values_by_column,
 )
-from noisegate_images.models.image_network import check_image_schema
-from noisegate_images.queries.fourier import Kernel, draw
 from noisegate_papers.queries import hermite_products as design
 from noisegate_papers.queries.error_bounds import (
     ErrorBound,
     error_bound,
-    random_feature_error,
     truncation_error,
 )
 from noisegate_papers.queries.hermite import (
@@ -60,193 +58,15 @@ from noisegate_papers.queries.hermite import (
 )
 from noisegate_papers.queries.hermite_products import PooledProducts
 from noisegate_papers.queries.products import Group, Products
-from noisegate_papers.queries.tangent import draw_network, draw_pairs
 from noisegate_papers.queries.thumbnails import Thumbnails
 
-FOURIER, LEVELS = "fourier", "levels"
-Interval = Annotated[
-    tuple[Number, Number],
-    lambda value: (value, value) if isinstance(value, int | float) else value,
-    "an interval, low first, as in (0.1, 0.5), or a number",
-]
-# What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
-_FREQUENCIES = (
-    *range(1, 10),
-    *(figures * 10**power for power in range(5) for figures in range(10, 100)),
-)
+if TYPE_CHECKING:
+    from noisegate.models.synthesizer import Synthesizer
 
-
-@settings
-class EmbeddedMethod(MatchedMethod):
-    """Base of the three, whose fits differ for images alone, by `image_fit`."""
-
-    image_fit: ClassVar[Mapping[str, Any]]
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the fit has otherwise."""
-        if self.generator in TABLES:
-            return (
-                {"steps": 1000, "learning_rate": 0.1}
-                if self.generator == "mixture"
-                else {}
-            )
-        return {**self.image_fit, "learning_rate": 5e-3, **IMAGE_FIT}
-
-    def by_column(self, layout: Layout, setting: str) -> list[Any]:
-        """Returns what `length_scales` or `orders` says of each numeric column, None where nothing."""
-        given: Mapping[str, Any] = getattr(self, setting)
-        names = [column.name for column in layout.numeric] if given else []
-        for name in given:
-            if name not in names:
-                raise OptionError(
-                    f"{setting} names {name!r}, which is not a numeric column of the schema."
-                )
-        return [given.get(name) for name in names] or [None] * len(layout.numeric)
-
-
-@register("dp-merf")
-@settings
-class DPMERF(EmbeddedMethod, BoundsErrors):
-    """DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).
-
-    Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
-    features (`noisegate_images.queries.fourier`) and scaled one-hot codes (`Levels`). The paper's four variants follow
-    from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the polynomial
-    kernel of section 4.3 for coded columns.
-
-    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e),
-    which are public; benchmarks/dp_merf says how, and has the paper's.
-
-    Examples:
-        >>> from noisegate import Budget, DPMERF, Schema
-        >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> plan = DPMERF(frequencies=50).plan(schema, Budget(epsilon=1.0))
-        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
-        {'fourier': (200, 3.79), 'counts': (2, 21.86)}
-    """
-
-    image_fit: ClassVar = {"steps": 3000, "batch": 128}
-    audit_settings: ClassVar[Mapping[str, Any]] = {"frequencies": 50}
-
-    frequencies: Count = 1000
-    """Random frequencies; the embedding has twice as many coordinates for each label."""
-    kernel: Kernel = by_generator(table="pairs", images="numeric")
-    """"pairs" (one or two columns a frequency) or "numeric" (the paper: all numeric columns)."""
-    length_scale: Interval = by_generator(table=(0.005, 0.5), images=(5.0, 5.0))
-    """Length scales are drawn log-uniformly from this interval, in units of a column's range."""
-    length_scales: Mapping[str, Interval] = field(default_factory=dict)
-    """The same for single columns, by name."""
-    fourier_share: Share = 1.0
-    """Budget share of the Fourier sums."""
-    levels_share: Share = 0.5
-    """Budget share of the one-hot sums."""
-    hidden: Widths = by_generator(
-        table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500)
-    )
-    """Widths of the generator's hidden layers."""
-
-    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the Fourier sums, and the one-hot sums of a table with coded columns besides the label."""
-        layout = schema.layout
-        if self.image is not None:
-            check_image_schema(schema, self.shape)
-        scales = self.by_column(layout, "length_scales")
-        if self.kernel == "pairs":
-            check_groups(
-                len(schema.columns),
-                "kernel='pairs'",
-                "kernel='numeric', where there are numeric columns",
-            )
-        fourier = draw(
-            layout,
-            count=self.frequencies,
-            kernel=self.kernel,
-            length_scales=[scale or self.length_scale for scale in scales],
-            exclude_label=layout.label is not None,
-            seed=self.seed,
-        )
-        embeddings = {FOURIER: Embedding(fourier, self.fourier_share)}
-        if coded := layout.others:
-            levels = Levels(
-                columns=coded, sizes=tuple(layout.coded[j].size for j in coded)
-            )
-            embeddings[LEVELS] = Embedding(levels, self.levels_share)
-        return embeddings
-
-    def error_bounds(
-        self, schema: Schema, budget: Budget, records: int
-    ) -> tuple[ErrorBound, ...]:
-        """Returns the bound on the Fourier query; codes and counts stand for their kernels exactly."""
-        bound = error_bound(
-            self.plan(schema, budget).release(FOURIER),
-            records=records,
-            setting="frequencies",
-            value=self.frequencies,
-            candidates=_FREQUENCIES,
-            dimension=lambda frequencies: 2 * frequencies,
-            approximation=random_feature_error,
-            source="DP-MERF, Proposition 3.1, tightened",
-        )
-        return (bound,)
-
-
-TANGENT = "tangent"
-
-
-@register("dp-ntk")
-@settings
-class DPNTK(EmbeddedMethod):
-    """DP-NTK: mean embeddings by a neural tangent kernel (Yang et al. 2024).
-
-    Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. The sum is of normalised
-    gradients of a random network in its weights.
-
-    Examples:
-        >>> from noisegate import Budget, DPNTK, Schema
-        >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=9), Boolean(name="ill")), label="ill")
-        >>> plan = DPNTK(width=5).plan(schema, Budget(epsilon=1.0))
-        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
-        {'tangent': (30, 3.79), 'counts': (2, 21.86)}
-    """
-
-    image_fit: ClassVar = {"steps": 2000, "batch": 200}
-    audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
-
-    width: Count = by_generator(table=8, images=200)
-    """Hidden units of a network; a gradient has width · (inputs + 2) coordinates. The paper has 800 for images."""
-    cells: TwoOrMore = 32
-    """Cells of a numeric column of a table, about."""
-    memory: Count = 1000
-    """What the vectors of all cells of a table may take, in megabytes."""
-    hidden: Widths = by_generator(
-        table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500)
-    )
-    """Widths of the generator's hidden layers."""
-
-    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
-        if self.image is not None:
-            check_image_schema(schema, self.shape)
-            return {
-                TANGENT: Embedding(
-                    draw_network(self.shape.size, width=self.width, seed=self.seed), 1.0
-                )
-            }
-        check_groups(len(schema.columns), "dp-ntk", "fewer columns")
-        drawn = draw_pairs(
-            schema.layout,
-            width=self.width,
-            cells=self.cells,
-            memory=self.memory,
-            seed=self.seed,
-        )
-        return {TANGENT: Embedding(drawn, 1.0)}
-
-
-SUM, PRODUCT = "sum", "product"
+SUM = "sum"
+"""The query of the sum kernel."""
+PRODUCT = "product"
+"""The query of the product kernels, or what the names of several begin with."""
 LengthScale = Annotated[
     float,
     Within(ge=1e-4, le=1e3),
@@ -270,9 +90,20 @@ Mass = Annotated[float, Within(gt=0, lt=1), "between 0 and 1, for instance 0.9"]
 Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 
 
+def _pooled_side(given: Mapping[str, Any]) -> int:
+    """Returns the default of `pool`: squares of two pixels where they fill the images."""
+    if given["generator"] in TABLES or given["image"] is None:
+        return 1
+    height, width, _ = given["image"]
+    is_filled = height % 2 == 0 and width % 2 == 0
+    return 2 if is_filled else 1
+
+
 @register("dp-hp")
 @settings
-class DPHP(EmbeddedMethod, BoundsErrors):
+class DPHP(
+    TableOrImageGenerator, MeanEmbeddingMethod, BoundsErrors, ChangesFitDefaults
+):
     """DP-HP: mean embeddings by Hermite polynomials (Vinaroz et al. 2022).
 
     Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the
@@ -289,7 +120,9 @@ class DPHP(EmbeddedMethod, BoundsErrors):
         {'sum': (22, 3.79), 'counts': (2, 21.86)}
     """
 
-    image_fit: ClassVar = {"steps": 1500, "batch": 200}
+    fit_class = FitSettings
+    image_defaults: ClassVar = {"generator": "convolutional"}
+    table_values = MADE_OF_TABLES
     renamed: ClassVar[Mapping[str, str]] = {"kept": "kernel_mass"}
 
     generator: Generator = "mixture"
@@ -308,7 +141,7 @@ class DPHP(EmbeddedMethod, BoundsErrors):
     """Of their series."""
     product_rank: Count | None = by_generator(table=None, images=1)
     """How many directions of a numeric column's features a product keeps, the strongest ones; None for all."""
-    pool: Count = by_generator(table=1, images=2)
+    pool: Count = derived(_pooled_side)
     """For images, products are of averages over squares of so many pixels a side."""
     kernel_mass: Mass = 0.9
     """See `order`."""
@@ -349,19 +182,11 @@ class DPHP(EmbeddedMethod, BoundsErrors):
     def __post_init__(self) -> None:
         for name in ("order", "product_order"):
             if getattr(self, name) is None and not self.moved:
-                cure = "say at which order to cut it."
                 raise OptionError(
-                    f"{name}=None: with moved=False the series is the paper's; {cure}"
+                    f"{name}=None: with moved=False the series is the paper's; say at "
+                    "which order to cut it."
                 )
-        super().__post_init__()
-
-    @classmethod
-    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the shape, a generator that can make such images, and no pooling where squares do not fill them."""
-        settings = super().for_images(shape, given)
-        return settings | (
-            {"pool": 1} if settings and (shape.height % 2 or shape.width % 2) else {}
-        )
+        self.check_generator(self.image)
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum kernel, the products, and the counts; refuses products that would take more than `memory`."""
@@ -374,9 +199,8 @@ class DPHP(EmbeddedMethod, BoundsErrors):
                 "products='pairs'",
                 "products='random', 'none' or subsets=[...]",
             )
-        scales, orders = (
-            self.by_column(layout, setting) for setting in ("length_scales", "orders")
-        )
+        scales = values_by_column(layout, "length_scales", self.length_scales)
+        orders = values_by_column(layout, "orders", self.orders)
         alone = [(column,) for column in design.columns_to_learn(layout)]
         orders = [self.order if order is None else order for order in orders]
         series = [
@@ -391,9 +215,7 @@ class DPHP(EmbeddedMethod, BoundsErrors):
             design.check_memory(
                 name, one, columns=layout.classes or 1, memory=self.memory
             )
-        bounds = {
-            name: self.sum_bound if name == SUM else self.product_bound for name in maps
-        }
+        bounds = {name: self._bound_of(name) for name in maps}
         shares = design.least_noise_shares(maps, bounds)
         shares |= {
             name: (self.sum_share if name == SUM else self.product_share)
@@ -440,23 +262,39 @@ class DPHP(EmbeddedMethod, BoundsErrors):
         )
         return (bound,)
 
-    def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, Any]:
-        """Returns those of sums that are not clipped: a shorter vector counts for less than one record."""
-        clipped = {
-            name
-            for name in maps
-            if (self.sum_bound if name == SUM else self.product_bound) < 1
-        }
-        return {
-            name: counter
-            for name, counter in super().counters(maps).items()
-            if name not in clipped
-        }
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What is changed in the defaults of the fit."""
+        return self.fit_defaults_for({"steps": 1500, "batch": 200})
 
-    def matching(self) -> Callable[..., Fit]:
-        """Returns what makes the fit of a generator to a target: with γ, and products in turn, where asked for."""
+    def fitting(
+        self, release: Release, *, device: str = "auto", plan: Any = None
+    ) -> Fit:
+        """Returns the fit of the generator to the released means, ready to run."""
+        maps = plan.maps if plan else self.maps(release.schema)
+        clipped = [name for name in maps if self._bound_of(name) < 1]
+        return self.fit_to_means(
+            release,
+            maps,
+            self,
+            seed=self.seed,
+            device=device,
+            clipped=clipped,
+            matching=self._matching(),
+        )
+
+    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
+        """Returns the synthesizer of the generator that a fit has reached."""
+        return generator_synthesizer(release, fitting)
+
+    def _bound_of(self, query: str) -> float:
+        """Returns the share of its supremum that the norm of a query is clipped to."""
+        return self.sum_bound if query == SUM else self.product_bound
+
+    def _matching(self) -> Callable[..., Fit] | None:
+        """Returns what makes the fit: with γ, and products in turn, where asked for."""
         if self.gamma is None and self.matched == "together":
-            return super().matching()
+            return None
         from noisegate_papers.training.perceptual_matching import SumProductMatching
 
         return partial(

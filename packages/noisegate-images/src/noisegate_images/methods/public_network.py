@@ -1,0 +1,135 @@
+"""Settings of methods that see images through a frozen public network.
+
+A network is read from a file, never downloaded, and certificates state its SHA-256.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noisegate.errors import OptionError
+from noisegate.schema.pixels import ImageShape, read_shape
+from noisegate.settings import ImageSize, Names, settings
+from noisegate_images.queries.perceptual import (
+    Activations,
+    Perceptual,
+    chosen_activations,
+)
+
+if TYPE_CHECKING:
+    from noisegate_images.networks.decoder import LoadedDecoder
+    from noisegate_images.networks.named import FrozenNetwork
+
+
+@settings
+class PublicNetwork:
+    """Which public network sees the images."""
+
+    network: str = "encoder"
+    """"encoder", the one of the package, "strokes", the package's of drawings, "torchvision:NAME" or "timm:NAME"."""
+    weights: str | None = None
+    """File of its weights; never downloaded. See `noisegate_images.networks.named.load_network`."""
+    sha256: str | None = None
+    """What that file hashes to."""
+
+    def encoder(self) -> FrozenNetwork:
+        """Returns the network.
+
+        Raises:
+            UserError: if it is not here, or its file is another than was named.
+        """
+        from noisegate_images.networks.named import load_network
+
+        return load_network(self.network, self.weights, self.sha256)
+
+
+@settings
+class NetworkLayers(PublicNetwork):
+    """Which of its activations are the vectors of a method."""
+
+    layers: Names = ()
+    """Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts."""
+
+    def activations(self, shape: ImageShape, *, pool: bool) -> Activations:
+        """Returns the map from images to activations.
+
+        Args:
+            shape: Shape of the images.
+            pool: Whether to take the mean of each channel over the picture.
+
+        Raises:
+            UserError: if the network is not here, or has no such layers.
+        """
+        return chosen_activations(self.encoder(), self.layers, shape, pool=pool)
+
+
+@settings
+class EncodedImages(PublicNetwork):
+    """Which encoder a method knows images by, and which decoder makes images again."""
+
+    image: ImageSize | None = None
+    """Height, width and channels of the images."""
+    decoder: str = "cifar10"
+    """A decoder, by its name or its file (`noisegate pretrain decoder`), trained with the same encoder; by default the
+    one in the package, of 32 x 32 pixels in colour."""
+    decoder_sha256: str | None = None
+    """What that file hashes to."""
+    layer: str | None = None
+    """Module of the encoder whose channels are averaged over the picture; None for the last."""
+
+    def encoding(self) -> Perceptual:
+        """Returns the map from images to features of length 1.
+
+        Each feature is a function of its image alone, bit for bit.
+        """
+        network = self.encoder()
+        layers = (self.layer or network.layers[-1],)
+        shape = read_shape(self.image)
+        activations = chosen_activations(network, layers, shape, pool=True)
+        return Perceptual(activations=activations, moment=1)
+
+    def checked_decoder(self) -> LoadedDecoder:
+        """Returns the decoder.
+
+        Raises:
+            UserError: if it is not here, or belongs to another encoder, layer or size.
+        """
+        from noisegate_images.networks.decoder import load_decoder
+
+        shape = read_shape(self.image)
+        encoding = self.encoding()
+        encoder_sha256 = self.encoder().sha256
+        decoder = load_decoder(self.decoder, self.decoder_sha256)
+        if decoder.encoder != encoder_sha256:
+            raise OptionError(
+                f"decoder={self.decoder!r} was trained with the encoder "
+                f"{decoder.encoder}, the features are of {encoder_sha256}; use the "
+                "decoder and the encoder that belong together."
+            )
+        if decoder.shape != shape or decoder.features != encoding.dim:
+            raise OptionError(
+                f"decoder={self.decoder!r} makes images of {decoder.shape} from "
+                f"{decoder.features} numbers, asked for are images of {shape} from "
+                f"{encoding.dim}. Train one on public images of this size with "
+                "`noisegate pretrain decoder PUBLIC_IMAGES --out FILE`, and give it as "
+                "decoder=FILE."
+            )
+        (layer,) = encoding.activations.layers.layers
+        if decoder.layer != layer:
+            raise OptionError(
+                f"decoder={self.decoder!r} was trained with the layer "
+                f"{decoder.layer!r} of the encoder, asked for is {layer!r}; set "
+                f"layer={decoder.layer!r}."
+            )
+        return decoder
+
+    def encoder_and_decoder_digests(self) -> dict[str, str]:
+        """Returns the SHA-256 of encoder and decoder, by the setting that states it.
+
+        Raises:
+            UserError: if one is not here, or they do not belong together.
+        """
+        return {
+            "sha256": self.encoder().sha256,
+            "decoder_sha256": self.checked_decoder().digest,
+        }

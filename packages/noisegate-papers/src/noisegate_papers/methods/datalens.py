@@ -1,0 +1,119 @@
+"""DataLens: a generator taught by compressed, voted gradients of many teachers (G-26).
+
+Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
+generated record is compressed to the signs of its k largest entries, of which the noisy sum is followed. What differs
+is in [differences](../../docs/differences.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noisegate.errors import OptionError
+from noisegate.methods.gradient import AsksTeachers, GradientMethod, TrainsModel
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget, Plan
+from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardQuery
+from noisegate.schema import Schema
+from noisegate.settings import Count, Positive, Unit, derived, settings
+from noisegate_papers.methods.shards import AUDITED_TEACHERS, ShardSettings
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from noisegate.models.record_model import RecordModel
+    from noisegate_papers.training.teachers import ShardTeacher, TransportTraining
+
+
+def _largest(given: Mapping[str, Any]) -> Any:
+    return given["largest"] or (4 if given["image"] is None else 200)
+
+
+@register("datalens")
+@settings
+class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
+    """DataLens: a generator taught by compressed, voted gradients of many teachers (Wang et al. 2021).
+
+    Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
+    generated record is compressed to the signs of its k largest entries, of which the noisy sum is followed.
+
+    Examples:
+        >>> from noisegate import Budget, DataLens, Schema
+        >>> from noisegate.schema import Integer
+        >>> schema = Schema([Integer(name=name, lower=0, upper=99) for name in ("age", "dose")])
+        >>> method = DataLens(steps=10, batch=8, largest=2)
+        >>> event = method.plan(schema, Budget(epsilon=1.0)).events[0]
+        >>> sensitivity = event.event.sensitivity / 2**22  # the norm of all signs of a step is √(k·batch)
+        >>> event.shards, sensitivity, method.clip_norm
+        (1000, 2.0, 4.0)
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "largest": 2}
+
+    largest: Count = derived(_largest)
+    """k: how many entries of a gradient count."""
+    bound: Positive = 1e-5
+    """Entries of a gradient below this are rounded to a sign at random, in proportion."""
+    threshold: Unit = 0.0
+    """β: the part of the teachers that must agree, over those that do not, for an entry to count; the paper takes 0.2
+    to 0.9. At 0 the noisy sum is followed as it is."""
+    clip_norm: Positive = derived(
+        lambda given: math.sqrt(_largest(given) * given["batch"])
+    )
+    """L2 norm of all signs of a teacher in a step."""
+
+    def __post_init__(self) -> None:
+        self.check_generator()
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> ShardQuery:
+        """Returns the steps, in each of which a teacher gives signs for every generated record.
+
+        Raises:
+            OptionError: if a record has fewer inputs than signs that count.
+        """
+        input_count = self.input_count(schema)
+        if self.largest > input_count:
+            raise OptionError(
+                f"largest={self.largest} is more than the {input_count} inputs that a "
+                "record has; lower it."
+            )
+        return self.shard_plan(schema, {"records": (self.batch, input_count)})
+
+    def teacher(self, schema: Schema) -> ShardTeacher:
+        """Returns a teacher at its start."""
+        from noisegate_papers.training.teachers import largest_signs
+
+        answer = partial(largest_signs, largest=self.largest, bound=self.bound)
+        return self.shard_teacher(schema, answer)
+
+    def training(
+        self, schema: Schema, plan: Plan, batch: float, device: str
+    ) -> TransportTraining:
+        """Returns the generator at its start; see `GradientMethod`."""
+        from noisegate_papers.training.teachers import TransportTraining
+
+        return TransportTraining(
+            self.taught_start(schema, device), gradient=self.voted_gradient
+        )
+
+    def voted_gradient(
+        self, noisy: Mapping[str, Tensor]
+    ) -> Float[Tensor, "records inputs"]:
+        """Returns the gradient that is followed, by the noisy sum of signs.
+
+        It is the mean sign of each entry or, with a threshold, the sign of each that is
+        beyond it.
+        """
+        mean_signs = noisy["records"] / (self.teachers * self.sampling_probability)
+        if not self.threshold:
+            return mean_signs
+        return mean_signs.sign() * (mean_signs.abs() >= self.threshold)
+
+    def model(self, release: Release) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        return self.released_generator(release)

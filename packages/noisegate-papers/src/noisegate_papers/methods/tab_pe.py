@@ -1,0 +1,174 @@
+"""Tab-PE: Private Evolution of tables, where private records vote for public candidates (G-13, G-25).
+
+Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. Candidates are drawn from one-way tables that are measured
+first, one round of votes weights them, and weights are brought back to the one-way tables; further rounds keep the half
+with the most votes and vary it. What differs is in [differences](../../docs/differences.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noisegate.answers.design import COARSE, COUNTS, HISTOGRAMS, SINGLES, Design
+from noisegate.answers.rounds import Answered, AnswersSoFar
+from noisegate.answers.rounds import Rounds as DesignRounds
+from noisegate.methods.abilities import ClosedForm
+from noisegate.methods.method import Method
+from noisegate.methods.pairwise import DESIGN, Pairwise
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget, Plan, plan_sums
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import (
+    Positive,
+    Relative,
+    Seed,
+    Settings,
+    TwoOrMore,
+    Unit,
+    settings,
+)
+from noisegate_papers.methods.vote_rounds import (
+    Candidates,
+    RoundCount,
+    round_names,
+    vote_queries,
+)
+
+if TYPE_CHECKING:
+    from noisegate.gate.gate import Gate
+    from noisegate.models.mixture import Mixture
+    from noisegate_papers.training.evolution import Evolution
+
+
+@register("tab-pe")
+@settings
+class TabPE(Settings, ClosedForm, Method):
+    """Tab-PE: Private Evolution for tables (Swanberg et al. 2026).
+
+    Examples:
+        >>> from noisegate import Budget, Schema, TabPE
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=9), Boolean(name="ill")))
+        >>> plan = TabPE(rounds=2).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'counts': (1, 35.0), 'one-way': (12, 6.74), 'votes-1': (4000, 6.39), 'votes-2': (4000, 6.39)}
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50}
+    rules_version: ClassVar = DESIGN
+
+    cells: TwoOrMore | None = None
+    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
+    candidates: Candidates = 4000
+    """Most candidates; there are no more than records for each standard deviation of the noise on a vote."""
+    rounds: RoundCount = 1
+    """Rounds of votes."""
+    variation: Unit = 0.5
+    """Part of a candidate's cells that is drawn anew after the first round; it falls to none in the last."""
+    label_weight: Positive = 1.0
+    """How far apart labels are, beside the levels of other columns."""
+    smoothing: Unit = 0.2
+    """Part of a drawn record's cells that follow the one-way tables of its label, and not its candidate."""
+    histograms_share: Relative = 0.12
+    """Budget share of the histograms, half of it for the coarse ones."""
+    counts_share: Relative = 0.01
+    """Budget share of the class counts."""
+    one_way_share: Relative = 0.27
+    """Budget share of the one-way tables."""
+    votes_share: Relative = 0.6
+    """Budget share of all votes."""
+    seed: Seed = 0
+    """Seed for non-private randomness: candidates and their variations. Never of the private noise."""
+
+    def design(
+        self, schema: Schema, epsilon: float, *, version: int = DESIGN
+    ) -> Design:
+        """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
+        one_way = Pairwise(cells=self.cells, pairs="none")
+        return one_way.design(schema, epsilon, version=version)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """Returns the calibrated plan, with the design in it. Reads no data."""
+        design = self.design(schema, budget.epsilon)
+        one_way_queries = design.queries(
+            {
+                HISTOGRAMS: self.histograms_share / 2,
+                COARSE: self.histograms_share / 2,
+                COUNTS: self.counts_share,
+                SINGLES: self.one_way_share,
+            }
+        )
+        votes = vote_queries(self.rounds, self.candidates, self.votes_share)
+        return plan_sums(budget, (*one_way_queries, *votes), design=design)
+
+    def query(self, gate: Gate, plan: Plan | None = None) -> Release:
+        """Returns the release: a pass over the records for each round, and one or two before the first."""
+        if plan is None:
+            plan = self.plan(gate.schema, gate.budget)
+        noise_std = {
+            release.query.name: release.noise_std_natural for release in plan.releases
+        }
+        values: dict[str, Any] = {}
+        public_facts = self.public_facts(gate.schema)
+        with gate.open(plan, method=self.name, public=public_facts) as session:
+            if plan.design.histogram_columns:
+                values |= session.ask(plan.design.histogram_maps())
+            histogram_answers = AnswersSoFar(values, noise_std)
+            last_maps = DesignRounds(plan.design, histogram_answers).last_maps()
+            values |= session.ask(last_maps)
+
+            evolution = self.evolution(plan.design, AnswersSoFar(values, noise_std))
+            names = round_names(self.rounds)
+            for number, name in enumerate(names):
+                if number > 0:
+                    evolution.select(values[names[number - 1]][:, 0])
+                values |= session.ask({name: evolution.votes})
+        return session.release()
+
+    def evolution(self, design: Design, answers: Answered) -> Evolution:
+        """Returns the candidates of the first round, which follow from what was released before it.
+
+        Args:
+            design: What was asked before the votes.
+            answers: The answers, those of the votes among them where a release is read.
+        """
+        from noisegate_papers.training.evolution import Evolution, OneWay
+
+        first_votes = round_names(self.rounds)[0]
+
+        def evolution_of(*, distinct: bool) -> Evolution:
+            return Evolution(
+                one_way,
+                candidates=self.candidates,
+                rounds=self.rounds,
+                variation=self.variation,
+                label_weight=self.label_weight,
+                seed=self.seed,
+                noise_std=answers.noise_std[first_votes],
+                distinct=distinct,
+            )
+
+        one_way = OneWay.read(design, answers)
+        evolution = evolution_of(distinct=True)
+        vote_count = len(answers.values.get(first_votes, evolution.candidates))
+        if vote_count == len(evolution.candidates):
+            return evolution
+        # An earlier version asked about equal candidates more than once.
+        return evolution_of(distinct=False)
+
+    def model(self, release: Release) -> Mixture:
+        """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""
+        certificate = release.certificate
+        design = self.design(
+            release.schema,
+            certificate.epsilon,
+            version=certificate.public.get("design", DESIGN),
+        )
+        *earlier_names, last_name = round_names(self.rounds)
+        evolution = self.evolution(design, release)
+        for name in earlier_names:
+            evolution.select(release.values[name][:, 0])
+        last_votes = release.values[last_name][:, 0]
+        return evolution.mixture(last_votes, smoothing=self.smoothing)
