@@ -69,8 +69,8 @@ class DPMERF(
     from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the polynomial
     kernel of section 4.3 for coded columns.
 
-    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e), which are public;
-    benchmarks/dp_merf says how, and has the paper's.
+    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e),
+    which are public; benchmarks/dp_merf says how, and has the paper's.
 
     Examples:
         >>> from noisegate import Budget, DPMERF, Schema

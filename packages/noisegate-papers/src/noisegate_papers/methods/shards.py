@@ -49,8 +49,9 @@ _GAN_BETA1 = 0.5
 class ShardSettings(GuidedGenerator):
     """Settings of methods on disjoint shards; none of them depends on private data.
 
-    Defaults for images were tried on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e), with 20 teachers that stood for
-    1,000 and their noise in proportion; those for tables, without noise, on the survey of `noisegate demo`.
+    Defaults for images were tried on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e),
+    with 20 teachers that stood for 1,000 and their noise in proportion; those for tables, without noise, on the survey
+    of `noisegate demo`.
     """
 
     renamed: ClassVar[Mapping[str, str]] = StepSettings.renamed
