@@ -16,7 +16,7 @@ from noisegate_images.training.moment_matching import (
 from noisegate_papers.training.perceptual_matching import (
     MovingAverage,
     PerceptualMatching,
-    SumProductMatching,
+    SumProductFactors,
     Validation,
 )
 from noisegate_papers.training.schedules import PerceptualFitSettings
@@ -224,14 +224,15 @@ def matching(
         independent_halves=apart,
     )
     forms = {name: same() for name in blocks}
-    named = {
-        "sum_block": "sum",
-        "gamma": gamma,
-        "in_turn": in_turn,
-        "seed": 0,
-        "device": torch.device("cpu"),
-    }
-    return SumProductMatching(Points(1, std=1e-3), target, forms, settings, **named)
+    return HalvesMatching(
+        Points(1, std=1e-3),
+        target,
+        forms,
+        settings,
+        seed=0,
+        device=torch.device("cpu"),
+        block_factors=SumProductFactors(sum_block="sum", gamma=gamma, in_turn=in_turn),
+    )
 
 
 def settled(*arguments, **options):

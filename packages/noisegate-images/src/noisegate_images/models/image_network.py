@@ -17,6 +17,7 @@ from noisegate.queries.feature_map import RowForm
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.queries.fourier import (
+    FourierFeatures,
     FourierOfValues,
     RandomFourier,
     draw_points,
@@ -161,7 +162,7 @@ class ImageMap:
     damping: float | None = None
     sha256: str | None = None  # what the file of the encoder hashes to
 
-    def feature_map(self) -> RandomFourier | FourierOfValues:
+    def feature_map(self) -> RandomFourier | FourierFeatures:
         """Returns the map; a `UserError` if its encoder is not the one in the package."""
         if self.seen == "pixels":
             return self._fourier(self.image.size)

@@ -19,6 +19,7 @@ The torch forms round nothing.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -371,11 +372,14 @@ def _members(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FourierOfValues:
+class FourierFeatures(ABC):
     """Random Fourier features of numbers that follow from each image."""
 
-    of: Any  # from intensities in the order of `pixel_schema`, (rows, pixels), to these numbers, (rows, numbers)
-    fourier: RandomFourier  # on as many numeric columns as there are numbers
+    of: Any
+    """From intensities in the order of `pixel_schema`, (rows, pixels), to these numbers, (rows, numbers); for an
+    `EncodedFourier` a feature map, from records to them."""
+    fourier: RandomFourier
+    """On as many numeric columns as there are numbers."""
     norm, nonnegative = 1.0, False
 
     @property
@@ -390,8 +394,9 @@ class FourierOfValues:
             EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32))
         )
 
+    @abstractmethod
     def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        return np.asarray(self.of(records.numeric))
+        """Returns the numbers, (rows, numbers)."""
 
     def of_points(self) -> RowForm:
         """Returns the features of intensities in the order of `pixel_schema`, (rows, pixels), up to rounding."""
@@ -405,3 +410,10 @@ class FourierOfValues:
         return RowForm(
             features, {"of": self.of.of_points(), "fourier": self.fourier.of_points()}
         )
+
+
+class FourierOfValues(FourierFeatures):
+    """Random Fourier features of numbers that a function of intensities gives."""
+
+    def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        return np.asarray(self.of(records.numeric))

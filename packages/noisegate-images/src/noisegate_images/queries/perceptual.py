@@ -28,7 +28,7 @@ from noisegate.queries.feature_map import (
 )
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.queries.fourier import FourierOfValues
+from noisegate_images.queries.fourier import FourierFeatures
 
 if TYPE_CHECKING:
     import torch
@@ -243,7 +243,7 @@ def chosen_activations(
     return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
 
 
-class EncodedFourier(FourierOfValues):
+class EncodedFourier(FourierFeatures):
     """Random Fourier features of an encoder's vectors of length 1, which a `Perceptual` gives."""
 
     @property

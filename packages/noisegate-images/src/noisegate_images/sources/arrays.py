@@ -35,7 +35,11 @@ class OneFile(ImageOrigin):
     def check(self) -> None:
         """Checks headers and sizes; no image is read."""
         self.check_no_units()
-        self.check_labels(self._check())
+        self.check_labels(self._label_type())
+
+    def locate(self, row: int) -> str:
+        """Returns the file name and the number of the image, counted from 1."""
+        return self.image_number(row)
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, ``rows`` at a time, and fewer where they are large."""
@@ -51,8 +55,9 @@ class OneFile(ImageOrigin):
                 pictures=images, labels=None if values is None else pa.array(values)
             )
 
-    def _check(self) -> pa.DataType:
-        return pa.int64()
+    @abstractmethod
+    def _label_type(self) -> pa.DataType:
+        """Checks headers and sizes, and returns the type of the labels."""
 
     @abstractmethod
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
@@ -80,7 +85,11 @@ class ImageArrays(OneFile):
     Nothing in it is unpickled, and neither array is in memory as a whole.
     """
 
-    def _check(self) -> pa.DataType:
+    def kept_in(self) -> Iterator[Path]:
+        """Yields the file."""
+        yield self.path
+
+    def _label_type(self) -> pa.DataType:
         with self._opened() as file:
             images = self._header(file, IMAGES)
             if (
@@ -191,7 +200,7 @@ class IdxImages(OneFile):
         """Yields the file, and that of the labels."""
         yield from (self.path, self._labels) if self.labelled else (self.path,)
 
-    def _check(self) -> pa.DataType:
+    def _label_type(self) -> pa.DataType:
         images = _shape(self.path, 3)
         if self.labelled and _shape(self._labels, 1)[0] != images[0]:
             raise DataError(

@@ -237,12 +237,12 @@ class ImageOrigin(ABC):
 
     @property
     def name(self) -> str:
-        """What messages call it: the file name."""
-        return self.path.name
+        """What messages call it: the name of the file or folder."""
+        return self.path.name or self.path.resolve().name
 
+    @abstractmethod
     def kept_in(self) -> Iterator[Path]:
         """Yields the files and folders that are written to where images are added, removed or changed."""
-        yield self.path
 
     @property
     def label_names(self) -> tuple[str, ...] | None:
@@ -254,9 +254,13 @@ class ImageOrigin(ABC):
         """Whether labels are asked for."""
         return self.options.form.label is not None
 
+    @abstractmethod
     def locate(self, row: int) -> str:
-        """Returns the file name and the number of the image, counted from 1."""
-        return f"{self.name}, image {row + 1}"
+        """Returns where an image stands, for a message.
+
+        Args:
+            row: Number of the image, counted from 0.
+        """
 
     @abstractmethod
     def check(self) -> None:
@@ -265,6 +269,10 @@ class ImageOrigin(ABC):
     @abstractmethod
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, at most ``rows`` at a time."""
+
+    def image_number(self, row: int) -> str:
+        """Returns the name and the number of an image, as `digits.npz, image 7`, from 1."""
+        return f"{self.name}, image {row + 1}"
 
     def check_no_units(self) -> None:
         """Refuses to say whose image each one is, which arrays do not tell."""

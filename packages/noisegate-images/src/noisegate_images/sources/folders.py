@@ -8,7 +8,6 @@ file is an image, whatever it is called, so that none is left out without a word
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -81,19 +80,12 @@ def list_folder(path: Path) -> Listing:
     )
 
 
-class _Folder(ImageOrigin):
+class ImageFolder(ImageOrigin):
+    """A folder with a folder of images for each class, called as its label; or, without labels, images in either."""
+
     @cached_property
     def _root(self) -> str:
         return os.path.realpath(self.path)
-
-
-class ImageFolder(_Folder):
-    """A folder with a folder of images for each class, called as its label; or, without labels, images in either."""
-
-    @property
-    def name(self) -> str:
-        """The name of the folder."""
-        return self.path.name or self.path.resolve().name
 
     def check(self) -> None:
         """Checks the names of the folders; files are listed and not opened."""
@@ -246,24 +238,20 @@ def find_list(path: Path, options: ImageReadOptions) -> str | None:
     return LIST if listed else METADATA if described else None
 
 
-@dataclass(frozen=True)
-class ImageList(_Folder):
-    """A folder with a ``table``: a line for each image, with the path of its file and its label."""
+class ImageList(ImageOrigin):
+    """A table in the folder of the images: a line for each, with the path of its file and its label."""
 
-    table: str = LIST
-
-    @property
-    def name(self) -> str:
-        """The name of the table."""
-        return self.table
+    @cached_property
+    def _root(self) -> str:
+        return os.path.realpath(self.path.parent)
 
     @cached_property
     def _table(self) -> CsvFile:
-        return CsvFile(self.path / self.name)
+        return CsvFile(self.path)
 
     def kept_in(self) -> Iterator[Path]:
         """Yields the table."""
-        yield self._table.path
+        yield self.path
 
     def check(self) -> None:
         """Checks the columns of the table; its other columns are not read."""
@@ -315,7 +303,7 @@ class ImageList(_Folder):
                     f"{self.locate(done + row)}, column {column!r}: {problem}"
                 )
             seen.add(file)
-            files.append(PictureFile(self.path / file, self._root))
+            files.append(PictureFile(self.path.parent / file, self._root))
         label, unit = self.options.form.label, self.options.unit_column
         # Nothing where the cell is empty.
         texts = (
@@ -338,7 +326,7 @@ class ImageList(_Folder):
             return _UNUSABLE
         if file in seen:
             return "the file is listed for the second time; an image is one record: keep one line"
-        if not (self.path / file).is_file():
+        if not (self.path.parent / file).is_file():
             return "there is no such file in this folder; correct the line, or add the file"
         return None
 

@@ -357,7 +357,7 @@ def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
             )
         return [ImageParquet(table, options) for table in tables]
     if (table := find_list(path, options)) is not None:
-        return [ImageList(path, options, table)]
+        return [ImageList(path / table, options)]
     csv = any(entry.suffix.lower() == ".csv" for entry in entries)
     return (
         None

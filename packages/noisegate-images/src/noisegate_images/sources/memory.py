@@ -1,6 +1,7 @@
 """Images in memory: arrays with their labels and data sets of torch; and in tables, Parquet's too, in a column."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +54,7 @@ def _holds_images(kind: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True)
-class ImageTable(ImageOrigin):
+class ColumnOfImages(ImageOrigin):
     """A table with a column of images, Hugging Face's struct of ``bytes`` and ``path``, or bytes; it alone is read."""
 
     table: Origin
@@ -122,9 +123,26 @@ class ImageTable(ImageOrigin):
             )
             yield Pictures(pictures=images.to_pylist(), labels=labels, units=units)
 
+    def kept_in(self) -> Iterator[Path]:
+        """Yields the file; the name of a table in memory."""
+        yield self.path
+
     def locate(self, row: int) -> str:
         """Returns the file name and the number of the record, counted from 1."""
         return self.table.locate(row)
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema | None:
+        """What the table says of itself, where it says anything."""
+
+    @abstractmethod
+    def _rows(self, rows: int) -> int:
+        """Returns how many images are read at a time, `rows` at most."""
+
+
+class ImageTable(ColumnOfImages):
+    """A table of images in memory."""
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -135,7 +153,7 @@ class ImageTable(ImageOrigin):
         return min(rows, _ROWS)
 
 
-class ImageParquet(ImageTable):
+class ImageParquet(ColumnOfImages):
     """A Parquet file of images, or some row groups of it."""
 
     def __init__(
@@ -207,6 +225,14 @@ class ArrayImages(ImageOrigin):
     images: npt.NDArray[Any]
     labels: pa.Array | None
 
+    def kept_in(self) -> Iterator[Path]:
+        """Yields what messages call the array."""
+        yield self.path
+
+    def locate(self, row: int) -> str:
+        """Returns the number of the image, counted from 1."""
+        return self.image_number(row)
+
     def check(self) -> None:
         """Checks shapes and types; no image is looked at."""
         self.check_no_units()
@@ -243,6 +269,14 @@ class TorchImages(ImageOrigin):
     """A data set of torch whose items are ``(image, label)``, or images where none are labelled; read item by item."""
 
     data: Any
+
+    def kept_in(self) -> Iterator[Path]:
+        """Yields what messages call the data set."""
+        yield self.path
+
+    def locate(self, row: int) -> str:
+        """Returns the number of the image, counted from 1."""
+        return self.image_number(row)
 
     @cached_property
     def label_names(self) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -137,6 +137,16 @@ class Adam:
         self.steps = int(tensors["taken"])
         for taken in self._taken:
             taken.fill_(self.steps)
+
+
+class Stateful(Protocol):
+    """What changes in a training, such as a network or its optimiser."""
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Returns everything that `load_state_dict` needs."""
+
+    def load_state_dict(self, tensors: Any, /) -> Any:
+        """Resumes where `state_dict` was called."""
 
 
 class Checkpointed(ABC):

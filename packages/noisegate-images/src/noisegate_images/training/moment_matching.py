@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from noisegate.devices import one_thread
@@ -25,7 +25,7 @@ from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import GeneratorOutput, TorchForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.models.image import ImageGenerator, settle
-from noisegate_images.training.adam import Adam, one_cycle
+from noisegate_images.training.adam import Adam, Stateful, one_cycle
 from noisegate_images.training.fit import FitSettings, MomentSettings
 
 if TYPE_CHECKING:
@@ -198,10 +198,11 @@ class MomentMatching(ABC):
             for name in embeddings
         }
         self._coordinates = sum(means.numel() for means in self._means.values())
-        self._parts: dict[str, nn.Module] = {
+        self._parts: dict[str, Stateful] = {
             "generator": self.generator,
             "average": self.average,
         }
+        self._rate: Callable[[float], float] = one_cycle
         self._set_up(target)
 
     @abstractmethod
@@ -224,9 +225,6 @@ class MomentMatching(ABC):
     @abstractmethod
     def _look(self, measured: Discrepancy) -> None:
         """Does with a measurement of the averaged generator what the method does; sets `at_noise`."""
-
-    def _rate(self, progress: float) -> float:
-        return one_cycle(progress)
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise; `average` is then what is kept."""
@@ -270,7 +268,7 @@ class MomentMatching(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
-        parts = {name: network.state_dict() for name, network in self._parts.items()}
+        parts = {name: part.state_dict() for name, part in self._parts.items()}
         tensors = joined(**parts, optimiser=self._adam.state_dict()) | {
             "random": self.random.get_state()
         }
@@ -283,8 +281,8 @@ class MomentMatching(ABC):
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
-        for name, network in self._parts.items():
-            network.load_state_dict(under(tensors, f"{name}/"))
+        for name, part in self._parts.items():
+            part.load_state_dict(under(tensors, f"{name}/"))
         self._adam.load_state_dict(under(tensors, "optimiser/"))
         self.random.set_state(tensors["random"])
         vars(self).update(zip(self.progress, tensors["progress"].tolist(), strict=True))
@@ -375,10 +373,55 @@ def _prepare() -> None:
     )  # a black pixel is a sigmoid of that kind, and takes a third more time a step
 
 
+class BlockFactors(Protocol):
+    """What the squared distance of each block counts for in the loss of a step."""
+
+    def at(
+        self, step: int, steps: int, noise_std: Mapping[str, Floats]
+    ) -> Mapping[str, float]:
+        """Returns a factor for each block whose distance is added up; others are left out.
+
+        Args:
+            step: Number of the step, counted from 0.
+            steps: Number of all steps.
+            noise_std: For each block, the standard deviation of the noise on each
+                coordinate of a class's mean, (classes,).
+        """
+
+
+class AllBlocks:
+    """Every block alike: distances are in noise standard deviations already."""
+
+    def at(
+        self, step: int, steps: int, noise_std: Mapping[str, Floats]
+    ) -> Mapping[str, float]:
+        """Returns 1 for every block; see `BlockFactors`."""
+        return dict.fromkeys(noise_std, 1.0)
+
+
 class HalvesMatching(MomentMatching):
-    """With the squared distance in noise standard deviations, unbiased: the inner product of two halves' residuals."""
+    """With the squared distance in noise standard deviations, unbiased: the inner product of two halves' residuals.
+
+    Beside the arguments of `MomentMatching`, `block_factors` say what the distance of each block counts for.
+    """
 
     settings: FitSettings
+
+    def __init__(
+        self,
+        generator: Generator,
+        target: Target,
+        embeddings: Mapping[str, TorchForm],
+        settings: FitSettings,
+        *,
+        seed: int,
+        device: torch.device,
+        block_factors: BlockFactors | None = None,
+    ) -> None:
+        self._block_factors = AllBlocks() if block_factors is None else block_factors
+        super().__init__(
+            generator, target, embeddings, settings, seed=seed, device=device
+        )
 
     def _set_up(self, target: Target) -> None:
         is_of_images = isinstance(self.generator, ImageGenerator)
@@ -424,8 +467,9 @@ class HalvesMatching(MomentMatching):
         return self._smoothing * self.generator.total_variation(made)
 
     def _factors(self) -> Mapping[str, float]:
-        """Returns the blocks whose distances this step's loss adds up, with what each squared one is multiplied by."""
-        return dict.fromkeys(self._embeddings, 1.0)
+        """Returns what the squared distance of each block counts for in this step."""
+        noise_std = {name: self.target.noise_std[name] for name in self._embeddings}
+        return self._block_factors.at(self.step, self.steps, noise_std)
 
     def _half_batch(self, made: GeneratorOutput) -> Float[Tensor, "dim classes"]:
         return self._residuals_of(made, self._factors(), halves=1)[:, :, 0]

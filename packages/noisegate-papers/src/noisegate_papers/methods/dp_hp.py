@@ -295,14 +295,13 @@ class DPHP(
         """Returns what makes the fit: with γ, and products in turn, where asked for."""
         if self.gamma is None and self.matched == "together":
             return None
-        from noisegate_papers.training.perceptual_matching import SumProductMatching
+        from noisegate_images.training.moment_matching import HalvesMatching
+        from noisegate_papers.training.perceptual_matching import SumProductFactors
 
-        return partial(
-            SumProductMatching,
-            sum_block=SUM,
-            gamma=self.gamma,
-            in_turn=self.matched == "in-turn",
+        factors = SumProductFactors(
+            sum_block=SUM, gamma=self.gamma, in_turn=self.matched == "in-turn"
         )
+        return partial(HalvesMatching, block_factors=factors)
 
     def _series(self, length_scale: float, order: int | None) -> Series:
         """Returns the series that stands for a Gaussian kernel; an order of None is for the shortest one."""

@@ -71,16 +71,15 @@ class Conditional:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GraphicalModel:
-    """Conditional tables of columns; inside a cell of a numeric column values are uniform."""
+class ConditionalTables:
+    """The tables that a graphical model consists of."""
 
-    bins: tuple[NumericBins, ...]  # cells of numeric columns
-    coded: tuple[int, ...]  # numbers of codes
-    factors: tuple[
-        Conditional, ...
-    ]  # one for each column, in an order in which parents come first
-
-    kind: ClassVar[str] = "graphical"
+    bins: tuple[NumericBins, ...]
+    """Cells of the numeric columns."""
+    coded: tuple[int, ...]
+    """Number of codes of each coded column."""
+    factors: tuple[Conditional, ...]
+    """One for each column, in an order in which parents come first."""
 
     def __post_init__(self) -> None:
         sizes = (*(bins.size for bins in self.bins), *self.coded)
@@ -100,23 +99,8 @@ class GraphicalModel:
                 f"{len(self.factors)} tables for {len(sizes)} columns; each column has one"
             )
 
-    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` independent records; `random` is public randomness, on the CPU."""
-        cells = np.zeros((len(self.factors), rows), dtype=np.int32)
-        for factor in self.factors:
-            cells[factor.column] = factor.draw(cells, uniform(random, rows))
-        numeric = np.empty((rows, len(self.bins)))
-        for place, bins in enumerate(self.bins):
-            ends = np.asarray((0.0, *bins.cuts, 1.0))
-            missing = [np.nan] * bins.nullable
-            low, high = np.append(ends[:-1], missing), np.append(ends[1:], missing)
-            numeric[:, place] = (
-                low[cells[place]] + uniform(random, rows) * (high - low)[cells[place]]
-            )
-        return EncodedTable(numeric, np.ascontiguousarray(cells[len(self.bins) :].T))
-
-    def tensors(self) -> dict[str, Array]:
-        """Returns the tables and the cuts."""
+    def table_tensors(self) -> dict[str, Array]:
+        """Returns the tables and the cuts, by name."""
         tables = {
             f"table/{factor.column}": factor.probabilities for factor in self.factors
         }
@@ -137,6 +121,58 @@ class GraphicalModel:
             ]
         }
 
+    @staticmethod
+    def saved_tables(
+        schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]
+    ) -> ConditionalTables:
+        """Returns the tables that `table_tensors` and `to_json` describe."""
+        layout = schema.layout
+        return ConditionalTables(
+            bins=tuple(
+                NumericBins(
+                    cuts=tuple(tensors[f"cuts/{index}"].tolist()),
+                    nullable=column.missing,
+                )
+                for index, column in enumerate(layout.numeric)
+            ),
+            coded=tuple(column.size for column in layout.coded),
+            factors=tuple(
+                Conditional(
+                    column=int(factor["column"]),
+                    parents=tuple(map(int, factor["parents"])),
+                    probabilities=tensors[f"table/{factor['column']}"].astype(
+                        np.float64
+                    ),
+                )
+                for factor in description["factors"]
+            ),
+        )
+
+
+class GraphicalModel(ConditionalTables):
+    """A graphical model; inside a cell of a numeric column values are uniform."""
+
+    kind: ClassVar[str] = "graphical"
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` independent records; `random` is public randomness, on the CPU."""
+        cells = np.zeros((len(self.factors), rows), dtype=np.int32)
+        for factor in self.factors:
+            cells[factor.column] = factor.draw(cells, uniform(random, rows))
+        numeric = np.empty((rows, len(self.bins)))
+        for place, bins in enumerate(self.bins):
+            ends = np.asarray((0.0, *bins.cuts, 1.0))
+            missing = [np.nan] * bins.nullable
+            low, high = np.append(ends[:-1], missing), np.append(ends[1:], missing)
+            numeric[:, place] = (
+                low[cells[place]] + uniform(random, rows) * (high - low)[cells[place]]
+            )
+        return EncodedTable(numeric, np.ascontiguousarray(cells[len(self.bins) :].T))
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the tables and the cuts."""
+        return self.table_tensors()
+
     @classmethod
     def from_saved(
         cls,
@@ -145,33 +181,15 @@ class GraphicalModel:
         description: Mapping[str, Any],
     ) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
-        layout = schema.layout
-        bins = (
-            NumericBins(
-                cuts=tuple(tensors[f"cuts/{place}"].tolist()), nullable=column.missing
-            )
-            for place, column in enumerate(layout.numeric)
-        )
-        factors = (
-            Conditional(
-                column=int(factor["column"]),
-                parents=tuple(map(int, factor["parents"])),
-                probabilities=tensors[f"table/{factor['column']}"].astype(np.float64),
-            )
-            for factor in description["factors"]
-        )
-        return cls(
-            bins=tuple(bins),
-            coded=tuple(column.size for column in layout.coded),
-            factors=tuple(factors),
-        )
+        saved = cls.saved_tables(schema, tensors, description)
+        return cls(bins=saved.bins, coded=saved.coded, factors=saved.factors)
 
 
 _PARTS = ("low", "high", "shares")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BayesianNetwork(GraphicalModel):
+class BayesianNetwork(ConditionalTables):
     """A graphical model whose numbers follow fine histograms `within` their cells, one for each numeric column."""
 
     within: tuple[WithinCell, ...]
@@ -202,7 +220,7 @@ class BayesianNetwork(GraphicalModel):
             for place, cells in enumerate(self.within)
             for part in _PARTS
         }
-        return super().tensors() | fine
+        return self.table_tensors() | fine
 
     @classmethod
     def from_saved(
@@ -212,7 +230,7 @@ class BayesianNetwork(GraphicalModel):
         description: Mapping[str, Any],
     ) -> Self:
         """Returns the network that `tensors` and `to_json` describe."""
-        graph = GraphicalModel.from_saved(schema, tensors, description)
+        graph = cls.saved_tables(schema, tensors, description)
         within = tuple(
             WithinCell(
                 column=column,

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.queries.feature_map import TorchForm
 from noisegate_images.models.generator import Generator
-from noisegate_images.training.adam import Adam, one_cycle
+from noisegate_images.training.adam import Adam
 from noisegate_images.training.moment_matching import (
     Discrepancy,
-    HalvesMatching,
     MomentMatching,
     Target,
     class_weights,
@@ -106,7 +104,8 @@ class PerceptualMatching(MomentMatching):
 
     def _set_up(self, target: Target) -> None:
         settings = self.settings
-        self._constant_rate = settings.schedule == "constant"
+        if settings.schedule == "constant":
+            self._rate = _constant_rate
         self._best = self._parts["best"] = copy.deepcopy(self.average)
         # Of residuals, not of their squares, and not in noise standard deviations, which go with 1/share.
         weights = (
@@ -126,33 +125,8 @@ class PerceptualMatching(MomentMatching):
             )
             for name, means in averaged.items()
         }
-
-    def run(self, report: Callable[[FitState], None] | None = None) -> None:
-        """Runs the remaining steps, or until the distance is at the noise; `average` is then what is kept."""
-        super().run(report)
-        if self._validation and math.isfinite(self.closest):
-            self.average.load_state_dict(self._best.state_dict())
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns everything that `load_state_dict` needs; see `MomentMatching`."""
-        averages = joined(
-            **{
-                f"gap/{name}": average.state_dict()
-                for name, average in self._averages.items()
-            }
-        )
-        return super().state_dict() | {
-            name: value.detach().cpu().clone() for name, value in averages.items()
-        }
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        super().load_state_dict(tensors)
         for name, average in self._averages.items():
-            average.load_state_dict(under(tensors, f"gap/{name}/"))
-
-    def _rate(self, progress: float) -> float:
-        return 1.0 if self._constant_rate else one_cycle(progress)
+            self._parts[f"gap/{name}"] = average
 
     def _gradients(self) -> tuple[Tensor, ...]:
         gaps = {
@@ -181,6 +155,10 @@ class PerceptualMatching(MomentMatching):
             if distance < self.closest:
                 self.closest = distance
                 self._best.load_state_dict(self.average.state_dict())
+            stops = self.settings.stop_at_noise and self.at_noise
+            is_last_look = stops or self.step == self.steps
+            if is_last_look and math.isfinite(self.closest):
+                self.average.load_state_dict(self._best.state_dict())
 
     def _batch(
         self, generator: Generator
@@ -250,43 +228,41 @@ class MovingAverage:
         self._adam.load_state_dict(tensors)
 
 
-class SumProductMatching(HalvesMatching):
-    """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
+@dataclass(frozen=True, kw_only=True)
+class SumProductFactors:
+    """Factors of DP-HP, equation 16: a weight on all blocks but one, and these one after another.
 
     The least ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖² is looked for, of class-wise mean embeddings of maps of
-    norm 1; γ of None weighs every block by its noise. `in_turn` matches each of the other blocks for an equal part of
-    the steps, and with all of γ, which they share otherwise.
+    norm 1.
     """
 
-    def __init__(
-        self,
-        *arguments: Any,
-        sum_block: str,
-        gamma: float | None,
-        in_turn: bool,
-        **named: Any,
-    ) -> None:
-        self._sum, self._gamma, self._in_turn = sum_block, gamma, in_turn
-        super().__init__(*arguments, **named)
+    sum_block: str
+    """The block of the sum kernel."""
+    gamma: float | None
+    """γ, which the other blocks share; None weighs every block by its noise."""
+    in_turn: bool
+    """Whether each of the other blocks is matched for an equal part of the steps, and with all of γ."""
 
-    def _set_up(self, target: Target) -> None:
-        # Residuals are in noise standard deviations; the distance in embeddings weighs them by their variances.
-        variances = {
-            name: float(stds[0]) ** 2 for name, stds in target.noise_std.items()
-        }
-        self._variance = {
-            name: variance / variances[self._sum]
-            for name, variance in variances.items()
-        }
-        super()._set_up(target)
+    def at(
+        self, step: int, steps: int, noise_std: Mapping[str, npt.NDArray[np.float64]]
+    ) -> Mapping[str, float]:
+        """Returns the factor of each block; see `BlockFactors`."""
+        products = [name for name in noise_std if name != self.sum_block]
+        if self.in_turn and products:
+            turn = min(step * len(products) // steps, len(products) - 1)
+            products = [products[turn]]
+        if self.gamma is None:
+            return dict.fromkeys((self.sum_block, *products), 1.0)
+        # Residuals are in noise standard deviations; the distance of embeddings weighs
+        # them by their variances.
+        variances = {name: float(stds[0]) ** 2 for name, stds in noise_std.items()}
+        each = self.gamma / max(len(products), 1)
+        factors = {self.sum_block: 1.0}
+        for name in products:
+            factors[name] = each * (variances[name] / variances[self.sum_block])
+        return factors
 
-    def _factors(self) -> Mapping[str, float]:
-        others = [name for name in self._embeddings if name != self._sum]
-        if self._in_turn and others:
-            others = [
-                others[min(self.step * len(others) // self.steps, len(others) - 1)]
-            ]
-        if self._gamma is None:
-            return dict.fromkeys((self._sum, *others), 1.0)
-        each = self._gamma / max(len(others), 1)
-        return {self._sum: 1.0} | {name: each * self._variance[name] for name in others}
+
+def _constant_rate(progress: float) -> float:
+    """Returns the part of the peak learning rate: all of it throughout."""
+    return 1.0

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError, require
-from noisegate.models.checkpoint import under
 from noisegate.settings import Settings, Within, settings
 from noisegate_images.networks.encoder import (
     SIDE,
@@ -130,6 +129,27 @@ class EncoderTraining(Settings):
     "Of weights, order and augmentation."
 
 
+class Momenta:
+    """The state of an optimiser by gradient descent, as named tensors: the momentum of each weight, by its number."""
+
+    def __init__(self, optimiser: torch.optim.SGD) -> None:
+        self._optimiser = optimiser
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns the momenta; none before the first step."""
+        slots = self._optimiser.state_dict()["state"]
+        return {str(index): slot["momentum_buffer"] for index, slot in slots.items()}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        momenta = {
+            int(index): {"momentum_buffer": value} for index, value in tensors.items()
+        }
+        self._optimiser.load_state_dict(
+            {**self._optimiser.state_dict(), "state": momenta}
+        )
+
+
 class EncoderFitting(Pretraining[EncoderTraining]):
     """One training on images of 32 x 32 pixels in colour, with labels; `classifier` is the network so far.
 
@@ -150,7 +170,6 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         self.classifier: Classifier = CLASSIFIERS[settings.network](
             len(images.classes), seed=settings.seed
         )
-        self.parts = {"parts": self.classifier}
         self._optimiser = torch.optim.SGD(
             self.classifier.parameters(),
             lr=0.0,
@@ -158,29 +177,12 @@ class EncoderFitting(Pretraining[EncoderTraining]):
             nesterov=True,
             weight_decay=settings.decay,
         )
+        self.parts = {"parts": self.classifier, "momentum": Momenta(self._optimiser)}
 
     @property
     def steps(self) -> int:
         """Steps of the whole training."""
         return self.settings.steps or self.settings.epochs * self._steps_an_epoch
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns weights, momenta and the number of steps."""
-        slots = self._optimiser.state_dict()["state"].items()
-        return super().state_dict() | {
-            f"momentum/{index}": slot["momentum_buffer"] for index, slot in slots
-        }
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        super().load_state_dict(tensors)
-        momenta = {
-            int(index): {"momentum_buffer": value}
-            for index, value in under(tensors, "momentum/").items()
-        }
-        self._optimiser.load_state_dict(
-            {**self._optimiser.state_dict(), "state": momenta}
-        )
 
     @property
     def _steps_an_epoch(self) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisegate.errors import OptionError
 from noisegate.models.checkpoint import joined, under
@@ -27,7 +27,7 @@ from noisegate.settings import Settings, Within
 from noisegate_images.sources.decode import ImageOrigin, ImageReadOptions
 from noisegate_images.sources.folders import ImageFolder, list_folder
 from noisegate_images.sources.images import ImageSource, check_on_error, find_images
-from noisegate_images.training.adam import Adam
+from noisegate_images.training.adam import Stateful
 
 _AT_ONCE = 1024
 LUMA = (0.299, 0.587, 0.114)  # red, green and blue in a grey intensity (ITU-R BT.601)
@@ -147,7 +147,7 @@ class Pretraining(ABC, Generic[_S]):
 
     images: PublicImages
     settings: _S
-    parts: Mapping[str, nn.Module | Adam]
+    parts: Mapping[str, Stateful]
     step: int = 0
 
     @property

@@ -39,6 +39,10 @@ class ArrowFile(WholeFile):
             ]
         raise self._damaged_error()
 
+    def locate(self, row: int) -> str:
+        """Returns the file name and the number of the record, counted from 1."""
+        return self.record_number(row)
+
     def estimate_record_count(self) -> int | None:
         """Returns None: only all batches together tell."""
         return None

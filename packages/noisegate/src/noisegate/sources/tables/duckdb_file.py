@@ -43,6 +43,10 @@ class DuckDbTable(WholeFile):
         with self._open() as relation:
             return relation.columns()
 
+    def locate(self, row: int) -> str:
+        """Returns the file name and the number of the record, counted from 1."""
+        return self.record_number(row)
+
     def estimate_record_count(self) -> int | None:
         """Returns None: only the whole table tells."""
         return None

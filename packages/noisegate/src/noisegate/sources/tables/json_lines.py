@@ -121,7 +121,7 @@ class JsonLinesFile(WholeFile):
             for index, (line, _) in enumerate(self._records()):
                 if index == row:
                     return f"{self.name}, line {line}"
-        return f"{self.name}, record {row + 1}"
+        return self.record_number(row)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:

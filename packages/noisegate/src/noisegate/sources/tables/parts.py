@@ -292,8 +292,16 @@ class WholeFile(ABC):
     def estimate_record_count(self) -> int | None:
         """Estimates the number of records; None if that takes reading all of them."""
 
+    @abstractmethod
     def locate(self, row: int) -> str:
-        """Returns where a record stands, as `adult.feather, record 7`, from 1."""
+        """Returns where a record stands, for a message.
+
+        Args:
+            row: Number of the record, counted from 0.
+        """
+
+    def record_number(self, row: int) -> str:
+        """Returns the name and the number of a record, as `a.feather, record 7`."""
         return f"{self.name}, record {row + 1}"
 
     def split_into_parts(self, part_bytes: int) -> Iterator[Self]:

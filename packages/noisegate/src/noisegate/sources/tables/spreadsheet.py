@@ -78,7 +78,7 @@ class Spreadsheet(WholeFile):
             if record_index == row:
                 return f"{self.name}, row {index}"
             record_index += 1
-        return f"{self.name}, record {row + 1}"
+        return self.record_number(row)
 
     def _names(self, rows: Iterator[list[Any]]) -> list[str]:
         """Returns the names of the columns, and takes the header off the rows.

@@ -56,6 +56,10 @@ class SQLiteTable(WholeFile):
             return [(name.strip(TEXT_PADDING), pa.string()) for name in names]
         raise self._unreadable_error()
 
+    def locate(self, row: int) -> str:
+        """Returns the file name and the number of the record, counted from 1."""
+        return self.record_number(row)
+
     def estimate_record_count(self) -> int | None:
         """Returns None: only the whole table tells."""
         return None

@@ -50,6 +50,10 @@ class StatisticsFile(WholeFile):
         header, _ = self._read(metadataonly=True)
         return [(_plain_name(name), pa.string()) for name in header]
 
+    def locate(self, row: int) -> str:
+        """Returns the file name and the number of the record, counted from 1."""
+        return self.record_number(row)
+
     def estimate_record_count(self) -> int | None:
         """Returns the number of records that the dictionary states; None for none."""
         _, metadata = self._read(metadataonly=True)
