@@ -50,8 +50,9 @@ def test_every_module_imports_alone():
     [
         (public_names.STUB, public_names.stub),
         (public_names.TRIED, public_names.tried),
+        (public_names.METHODS_PAGE, public_names.methods_page),
     ],
-    ids=["stub", "what tries it"],
+    ids=["stub", "what tries it", "page of methods"],
 )
 def test_type_checkers_read_the_public_names_that_there_are(file, written):
     again = "write it again with: python tests/house/public_names.py"

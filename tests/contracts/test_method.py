@@ -210,7 +210,7 @@ def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(
     blind.asked = 0
     with pytest.raises(KeyboardInterrupt):
         run(stop, folder=tmp_path)
-    resumed = method.resumable and not method.plan(schema, Budget(epsilon=3.0)).releases
+    resumed = method.is_resumable(method.plan(schema, Budget(epsilon=3.0)))
     assert (tmp_path / STATE_FILE).exists() == resumed
     blind.asked, done = 2 * resumed, []
     again = run(done.append, folder=tmp_path)

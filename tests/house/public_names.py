@@ -1,10 +1,10 @@
-"""Writes what type checkers read of the public names: a stub beside `noisegate/__init__.py`, and a file that tries it.
+"""Writes what follows from the public names and the registry of methods, after a name or a method was added.
 
     python tests/house/public_names.py
 
-Names are loaded when they are first used, some of them from other packages of ours, which no type checker follows. The
-stub says where each comes from. Both files are generated, and `tests/test_imports.py` compares them with the names that
-there are.
+Names are loaded when they are first used, some of them from other packages of ours, which no type checker follows: a
+stub beside `noisegate/__init__.py` says where each comes from, and mypy tries it with another file. The page of all
+methods lists their classes. All three are generated, and `tests/test_imports.py` compares them with what there is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import noisegate
+from noisegate.methods.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = ROOT / "packages" / "noisegate" / "src" / "noisegate" / "__init__.pyi"
 TRIED = ROOT / "tests" / "house" / "public_types.py"
+METHODS_PAGE = ROOT / "docs" / "api" / "methods.md"
 
 _STUB_HEAD = """\
 # What type checkers read in place of __init__.py, where names are loaded when they are
@@ -36,6 +38,25 @@ _TRIED_END = """\
 ]
 NOT_THERE = noisegate.nonsense  # type: ignore[attr-defined]
 """
+
+
+_METHODS_HEAD = """\
+# Methods
+
+Each is a class of settings: `noisegate.Pairwise(cells=8).fit(data, schema=schema, epsilon=1.0)`, or `--method pairwise
+--set cells=8` on the command line. [Choosing](../choosing.md) says which one to take.
+
+::: noisegate.list_methods
+"""
+
+
+def methods_page() -> str:
+    """Returns the text of the page of all methods: the defaults first, then by name."""
+    defaults = [name for name in ("pairwise", "joint", "linked") if name in METHODS]
+    names = [*defaults, *(name for name in sorted(METHODS) if name not in defaults)]
+    classes = dict.fromkeys(METHODS[name] for name in names)
+    entries = [f"\n::: {cls.__module__}.{cls.__qualname__}\n" for cls in classes]
+    return _METHODS_HEAD + "".join(entries)
 
 
 def public_homes() -> dict[str, str]:
@@ -73,3 +94,4 @@ def tried() -> str:
 if __name__ == "__main__":
     STUB.write_text(stub(), encoding="utf-8")
     TRIED.write_text(tried(), encoding="utf-8")
+    METHODS_PAGE.write_text(methods_page(), encoding="utf-8")

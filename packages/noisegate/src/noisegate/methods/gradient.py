@@ -203,6 +203,14 @@ class GradientMethod(Settings, Method, TrainsAtGate):
         """Plans the steps and calibrates their noise to a budget; reads no data."""
         return plan_steps(budget, self.gradient_plan(schema, budget))
 
+    def is_resumable(self, plan: Plan) -> bool:
+        """Returns whether an interrupted run of a plan can go on.
+
+        It cannot where answers to queries beside the steps would be lost, or where the
+        gate keeps teachers in memory alone.
+        """
+        return not plan.releases and not isinstance(self, AsksTeachers)
+
     def session(
         self,
         gate: Gate,
@@ -299,8 +307,7 @@ class GradientMethod(Settings, Method, TrainsAtGate):
 
         journal = None
         state_file = None
-        can_resume = not plan.releases and not isinstance(self, AsksTeachers)
-        if folder is not None and can_resume:
+        if folder is not None and self.is_resumable(plan):
             journal = folder / JOURNAL_FILE
             state_file = folder / STATE_FILE
         session = self.session(
