@@ -1,15 +1,22 @@
-"""Populations of which the truth is known: functions that draw records, their schema, and what is asked of them."""
+"""Populations of which the truth is known: functions that draw records.
+
+Their schemas are in schemas/, and what is asked of them in questions.toml.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate import Schema
+
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,294 +227,22 @@ def _sensors(n: int, seed: int) -> pd.DataFrame:
     )
 
 
+_DRAWS = {
+    "scm": _scm,
+    "clinic": _clinic,
+    "rare": _rare,
+    "survey": _survey,
+    "twenty": _twenty,
+    "stays": _stays,
+    "pupils": _pupils,
+    "sensors": _sensors,
+}
+_QUESTIONS = tomllib.loads((HERE / "questions.toml").read_text(encoding="utf-8"))
 POPULATIONS = {
-    "scm": Population(
-        draw=_scm,
-        schema=Schema(
-            (
-                *(
-                    Continuous(name=name, lower=-4, upper=4)
-                    for name in ("x1", "x2", "u")
-                ),
-                Continuous(name="w", lower=-5, upper=5),
-                Boolean(name="g"),
-                Categorical(name="c", levels=tuple("abcd")),
-                Categorical(name="k", levels=tuple("pqr")),
-                Boolean(name="y"),
-            ),
-            label="y",
-        ),
-        questions=(
-            *(
-                "mean(x1)",
-                "mean(w) by g",
-                "share(y = true)",
-                "share(y = true) by c",
-                "share(x1 < 0.5)",
-                "count(c = b)",
-            ),
-            *(
-                "median(w)",
-                "quantile(x2, 0.9)",
-                "corr(x1, w)",
-                "corr(x1, u)",
-                "partial(x1, w | c)",
-                "odds(g, y)",
-                "crosstab(c, y)",
-                "crosstab(g, k)",
-            ),
-            *(
-                "w ~ x1 + x2 + u + g + c",
-                "logit(y) ~ x1 + x2 + u + g",
-                "chi2(g, k)",
-                "chi2(c, k)",
-            ),
-        ),
-    ),
-    "clinic": Population(
-        draw=_clinic,
-        schema=Schema(
-            (
-                *(
-                    Integer(name="age", lower=0, upper=120),
-                    Boolean(name="sex"),
-                    Categorical(name="ward", levels=tuple("abc")),
-                ),
-                *(
-                    Continuous(name="cost", lower=0, upper=50_000),
-                    Integer(name="visits", lower=0, upper=40),
-                ),
-                *(Integer(name="day", lower=0, upper=365), Boolean(name="severe")),
-            ),
-            label="severe",
-        ),
-        questions=(
-            *(
-                "mean(age)",
-                "mean(cost)",
-                "mean(cost) by severe",
-                "share(severe = true) by ward",
-                "median(cost)",
-            ),
-            *(
-                "quantile(day, 0.25)",
-                "corr(age, cost)",
-                "cost ~ age + severe",
-                "poisson(visits) ~ age + severe",
-            ),
-            *(
-                "logit(severe) ~ age",
-                "survival(day, severe)",
-                "survival(day, severe) by sex",
-                "chi2(sex, ward)",
-                "odds(sex, severe)",
-                "crosstab(ward, severe)",
-            ),
-        ),
-    ),
-    "rare": Population(
-        draw=_rare,
-        schema=Schema(
-            (
-                *(
-                    Continuous(name="a", lower=0, upper=100),
-                    Continuous(name="b", lower=0, upper=200),
-                ),
-                *(
-                    Categorical(name="s", levels=("e", "n", "w")),
-                    Boolean(name="t"),
-                    Boolean(name="ill"),
-                ),
-            ),
-            label="ill",
-        ),
-        questions=(
-            *(
-                "share(ill = true)",
-                "mean(a) by ill",
-                "logit(ill) ~ a + b",
-                "share(ill = true) by s",
-                "odds(t, ill)",
-                "crosstab(s, ill)",
-            ),
-            *("b ~ a + ill", "chi2(t, ill)", "chi2(s, ill)", "median(b)", "corr(a, b)"),
-        ),
-    ),
-    "survey": Population(
-        draw=_survey,
-        schema=Schema(
-            (
-                *(
-                    Integer(name=name, lower=0 if name == "children" else 1, upper=6)
-                    for name in ("rate_marriage", "religious", "occupation", "children")
-                ),
-                *(
-                    Continuous(name="age", lower=15, upper=50),
-                    Continuous(name="years", lower=0, upper=30),
-                ),
-                *(Continuous(name="educ", lower=5, upper=25), Boolean(name="affair")),
-            ),
-            label="affair",
-        ),
-        questions=(
-            *(
-                "mean(age)",
-                "mean(years) by affair",
-                "share(affair = true)",
-                "median(age)",
-                "corr(age, years)",
-            ),
-            *(
-                "years ~ age + educ + affair",
-                "logit(affair) ~ rate_marriage + years + religious",
-                "quantile(years, 0.75)",
-            ),
-        ),
-    ),
-    "twenty": Population(
-        draw=_twenty,
-        schema=Schema(
-            (
-                *(
-                    Continuous(name=f"n{place}", lower=-8, upper=8)
-                    for place in range(12)
-                ),
-                *(
-                    Categorical(name=f"c{place}", levels=("no", "yes"))
-                    for place in range(8)
-                ),
-            ),
-        ),
-        questions=(
-            *(
-                "mean(n0)",
-                "mean(n1) by c1",
-                "corr(n0, n1)",
-                "corr(n2, n5)",
-                "share(c0 = yes) by c3",
-                "median(n3)",
-            ),
-            *("n0 ~ n1 + n2 + c0", "logit(c0) ~ n0 + n3", "odds(c0, c3)"),
-        ),
-    ),
-    # Made on 27 November 2026, after everything was chosen: they chose nothing.
-    "stays": Population(
-        draw=_stays,
-        schema=Schema(
-            (
-                *(Integer(name="age", lower=0, upper=110), Boolean(name="emergency")),
-                *(Categorical(name="unit", levels=("bone", "heart", "lung", "other")),),
-                *(
-                    Integer(name="nights", lower=0, upper=100),
-                    Continuous(name="bill", lower=0, upper=200_000),
-                ),
-                Boolean(name="back"),
-            ),
-            label="back",
-        ),
-        questions=(
-            *(
-                "mean(nights) by emergency",
-                "mean(bill)",
-                "share(back = true) by unit",
-                "median(bill)",
-                "count(unit = lung)",
-            ),
-            *(
-                "quantile(nights, 0.9)",
-                "corr(nights, bill)",
-                "partial(nights, bill | unit)",
-                "bill ~ nights + unit",
-            ),
-            *(
-                "logit(back) ~ age + nights",
-                "poisson(nights) ~ age + emergency",
-                "chi2(emergency, unit)",
-            ),
-            *("odds(emergency, back)", "share(age < 60)"),
-        ),
-    ),
-    "pupils": Population(
-        draw=_pupils,
-        schema=Schema(
-            (
-                Categorical(
-                    name="school", levels=tuple(f"s{place}" for place in range(6))
-                ),
-                *(
-                    Continuous(name="books", lower=0, upper=1_000),
-                    Continuous(name="hours", lower=0, upper=60),
-                ),
-                *(
-                    Continuous(name="score", lower=0, upper=1_000),
-                    Boolean(name="passed"),
-                    Boolean(name="twin"),
-                ),
-            ),
-            label="passed",
-        ),
-        questions=(
-            *(
-                "mean(score) by school",
-                "mean(books)",
-                "median(hours)",
-                "quantile(books, 0.75)",
-                "corr(books, score)",
-            ),
-            *(
-                "score ~ hours + school",
-                "score ~ books + hours",
-                "logit(passed) ~ hours + score",
-                "share(twin = true)",
-            ),
-            *(
-                "share(passed = true) by school",
-                "chi2(twin, school)",
-                "odds(twin, passed)",
-                "share(score < 500)",
-            ),
-        ),
-    ),
-    "sensors": Population(
-        draw=_sensors,
-        schema=Schema(
-            (
-                *(
-                    Categorical(name="machine", levels=tuple("abc")),
-                    Continuous(name="load", lower=0, upper=100),
-                ),
-                *(
-                    Continuous(name="warmth", lower=-40, upper=150),
-                    Continuous(name="noise", lower=0, upper=150),
-                ),
-                *(
-                    Integer(name="faults", lower=0, upper=50),
-                    Continuous(name="hours", lower=0, upper=500),
-                ),
-                Boolean(name="hot"),
-            ),
-            label="hot",
-        ),
-        questions=(
-            *(
-                "mean(load)",
-                "mean(warmth) by hot",
-                "median(load)",
-                "quantile(noise, 0.1)",
-                "corr(load, noise)",
-            ),
-            *(
-                "partial(load, noise | warmth)",
-                "noise ~ load + warmth + machine",
-                "logit(hot) ~ warmth + load",
-            ),
-            *(
-                "poisson(faults) ~ warmth + machine",
-                "survival(hours, hot)",
-                "survival(hours, hot) by machine",
-                "chi2(machine, hot)",
-                "count(hot = true)",
-            ),
-        ),
-    ),
+    name: Population(
+        draw=draw,
+        schema=Schema.from_toml(HERE / "schemas" / f"{name}.toml"),
+        questions=tuple(_QUESTIONS[name]),
+    )
+    for name, draw in _DRAWS.items()
 }

@@ -5,11 +5,15 @@ The formulas are public, so the bounds and levels are too: they follow from the 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
 from noisegate import Schema
-from noisegate.schema import Categorical, Continuous, Integer, Ordinal
+from noisegate.schema import Categorical, Continuous
+
+SCHEMAS = Path(__file__).parent / "schemas"
 
 WIDE_TRAIN, WIDE_TEST = 50_000, 10_000
 MILLION_TRAIN, MILLION_TEST = 1_000_000, 50_000
@@ -140,22 +144,4 @@ def million(rows: int = MILLION_TRAIN + MILLION_TEST) -> tuple[pa.Table, Schema]
         "cost": np.round(cost, 2),
         "readmitted": np.where(back, "yes", "no"),
     }
-    return pa.table(cells), _million_schema()
-
-
-def _million_schema() -> Schema:
-    columns = (
-        Integer(name="age", lower=0, upper=110),
-        Categorical(name="sex", levels=("female", "male")),
-        Categorical(name="region", levels=REGIONS),
-        Integer(name="month", lower=1, upper=12),
-        Categorical(name="diagnosis", levels=DIAGNOSES),
-        Ordinal(name="severity", levels=(1, 2, 3, 4)),
-        Categorical(name="ward", levels=WARDS),
-        Categorical(name="smoking", levels=SMOKING),
-        Continuous(name="bmi", lower=10.0, upper=70.0),
-        Integer(name="days", lower=0, upper=120),
-        Continuous(name="cost", lower=0.0, upper=500_000.0),
-        Categorical(name="readmitted", levels=("no", "yes")),
-    )
-    return Schema(columns, label="readmitted")
+    return pa.table(cells), Schema.from_toml(SCHEMAS / "million.toml")
