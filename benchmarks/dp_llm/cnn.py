@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from harness.results import kept
 from maps import (
     DELTA,
     RECORDS,
@@ -59,31 +59,18 @@ def prepared_cnn(
 
     Its last weights count: no moment of the training is chosen on test images.
     """
-    place, network = (
-        out / f"{dataset}-cnn-epochs{epochs}-seed{seed}.safetensors",
-        build_cnn(seed),
-    )
-    if not place.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        _train(
-            network,
-            *training_images(dataset, data),
-            epochs=epochs,
-            seed=seed,
-            report=report,
-        )
-        images, labels = test_images(dataset, data)
-        accuracy = float(
-            (predictions(network, images) == torch.from_numpy(labels)).float().mean()
-        )
-        place.with_suffix(".json").write_text(
-            json.dumps({"accuracy": accuracy}) + "\n", encoding="utf-8"
-        )
+    network = build_cnn(seed)
+    place = out / f"{dataset}-cnn-epochs{epochs}-seed{seed}.safetensors"
+
+    def train() -> dict[str, float]:
+        images, labels = training_images(dataset, data)
+        _train(network, images, labels, epochs=epochs, seed=seed, report=report)
         save_file(network.state_dict(), place)
+        return {"accuracy": _accuracy(network, *test_images(dataset, data))}
+
+    out.mkdir(parents=True, exist_ok=True)
+    accuracy = kept(place.with_suffix(".json"), train)["accuracy"]
     network.load_state_dict(load_file(place))
-    accuracy = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))[
-        "accuracy"
-    ]
     return network.eval(), accuracy
 
 
@@ -99,28 +86,29 @@ def prepared_private_cnn(
     It takes positions in [0, 1], (images, pixels), times two, which is no matter to what its gradients show.
     """
     place = out / f"mnist-dp-cnn-eps{epsilon:g}-steps{steps}"
-    file = out / f"{place.name}.json"
-    if not file.exists():
-        out.mkdir(parents=True, exist_ok=True)
+
+    def train() -> dict[str, float]:
         table, schema = training_table("mnist", data)
         method = DPSGD(image=(28, 28, 1), steps=steps, **PRIVATE)
         gate = Gate(table, schema=schema, epsilon=epsilon, delta=DELTA, records=RECORDS)
-        found = method.fit(gate, report=lambda done: report(done, steps))
-        found.save(place)
+        classifier = method.fit(gate, report=lambda done: report(done, steps))
+        classifier.save(place)
         images, labels = test_images("mnist", data)
-        accuracy = float(
-            (predictions(found.module, 2 * images) == torch.from_numpy(labels))
-            .float()
-            .mean()
-        )
-        file.write_text(
-            json.dumps({"accuracy": accuracy, "epsilon": found.certificate.check()})
-            + "\n",
-            "utf-8",
-        )
-    return NetworkClassifier.load(place).module, json.loads(
-        file.read_text(encoding="utf-8")
-    )["accuracy"]
+        return {
+            "accuracy": _accuracy(classifier.module, 2 * images, labels),
+            "epsilon": classifier.certificate.check(),
+        }
+
+    out.mkdir(parents=True, exist_ok=True)
+    accuracy = kept(out / f"{place.name}.json", train)["accuracy"]
+    return NetworkClassifier.load(place).module, accuracy
+
+
+def _accuracy(
+    network: nn.Module, images: Pixels, labels: npt.NDArray[np.int64]
+) -> float:
+    hits = predictions(network, images) == torch.from_numpy(labels)
+    return float(hits.float().mean())
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ where only that is at hand. The picture goes to OUT/figure_4-….png. What is tr
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 
@@ -20,50 +19,30 @@ import numpy as np
 import torch
 from attributions import integrated_gradients, smooth_gradients
 from cnn import prepared_cnn
-from harness.options import choice, needed, option, optional, read_options
+from harness.options import read_options
 from harness.printing import run_main
 from harness.results import write_json
-from maps import NAMES, SHAPE, Pixels, Setup, prepared, test_images
-from rich.console import Console
-from rich.progress import Progress
+from maps import (
+    NAMES,
+    PUBLISHED,
+    SHAPE,
+    WITHOUT_PRIVACY,
+    Pixels,
+    prepared,
+    setup_of,
+    test_images,
+    training_bar,
+)
 from torch import nn
 
 from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
-# What the paper trains both to.
-PUBLISHED = {"fashion-mnist": 0.87}
 
-
-def main() -> int:
-    """Draws the picture; 0 when it could, 2 when it cannot run."""
-    options = read_options(
-        __doc__,
-        data=needed(Path, "folder of the data set"),
-        out=needed(Path),
-        dataset=choice(tuple(NAMES), "fashion-mnist"),
-        epochs=20,
-        cnn_epochs=5,
-        projection=option(300, "D'; 0 for none, where single maps are smoother"),
-        temperature=optional(float, "T; the authors' is 1, for MNIST 30"),
-        seed=0,
-        json=optional(Path),
-    )
-    console = Console()
-    chosen = {
-        "projection": options.projection or None,
-        "temperature": options.temperature,
-        "seed": options.seed,
-    }
-    setup = Setup(
-        epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen
-    )
-    place = options.out / f"figure_4-{setup.name}.png"
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("training")
-
-        def report(done: int, steps: int) -> None:
-            progress.update(task, completed=done, total=steps)
-
+def main() -> None:
+    """Draws the picture."""
+    options = read_options(__doc__, **WITHOUT_PRIVACY, cnn_epochs=5)
+    setup = setup_of(options)
+    with training_bar() as report:
         maps = prepared(setup, options.data, options.out, report)
         network, accuracy = prepared_cnn(
             options.dataset,
@@ -77,25 +56,33 @@ def main() -> int:
     rows = []
     for kind, name in enumerate(NAMES[options.dataset]):
         image = images[labels == kind][0]
-        found, best, weights = maps.strongest(image, 1)
-        shown = np.concatenate([attributions(network, image, kind), best])
-        captions = ("IG of the CNN", "SG of the CNN", f"LLM, σ = {weights[0]:.2f}")
-        name = f"{name}: {NAMES[options.dataset][found]}"
-        rows.append(MapRow(name=name, image=image, maps=shown, captions=captions))
-    maps_picture(
-        rows,
-        place,
-        shape=SHAPE,
-        title=f"Attributions and maps, {options.dataset}, no privacy",
+        predicted, best, weights = maps.strongest(image, 1)
+        rows.append(
+            MapRow(
+                name=f"{name}: {NAMES[options.dataset][predicted]}",
+                image=image,
+                maps=np.concatenate([attributions(network, image, kind), best]),
+                captions=(
+                    "IG of the CNN",
+                    "SG of the CNN",
+                    f"LLM, σ = {weights[0]:.2f}",
+                ),
+            )
+        )
+    path = options.out / f"figure_4-{setup.name}.png"
+    title = f"Attributions and maps, {options.dataset}, no privacy"
+    maps_picture(rows, path, shape=SHAPE, title=title)
+    figures = {
+        "dataset": options.dataset,
+        "maps": maps.told["accuracy"],
+        "cnn": accuracy,
+        "paper": PUBLISHED.get(options.dataset),
+    }
+    print(
+        f"Accuracy on test images: maps {figures['maps']:.4f} ({options.epochs} epochs), CNN {accuracy:.4f} "
+        f"({options.cnn_epochs}); in the paper {figures['paper'] or '(which has FashionMNIST only)'}. Picture: {path}"
     )
-    told = {"dataset": options.dataset, "maps": maps.told["accuracy"], "cnn": accuracy}
-    told |= {"paper": PUBLISHED.get(options.dataset)}
-    console.print(
-        f"Accuracy on test images: maps {told['maps']:.4f} ({options.epochs} epochs), CNN {accuracy:.4f} "
-        f"({options.cnn_epochs}); in the paper {told['paper'] or '(which has FashionMNIST only)'}. Picture: {place}"
-    )
-    write_json(options.json, told)
-    return 0
+    write_json(options.json, figures)
 
 
 def attributions(network: nn.Module, image: Pixels, kind: int) -> Pixels:

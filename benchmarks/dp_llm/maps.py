@@ -6,12 +6,12 @@ is kept with its certificate; one without privacy (ε = ∞) is nothing that the
 
 from __future__ import annotations
 
-import json
+import argparse
 import math
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import numpy.typing as npt
 import torch
-from harness.results import write_json
+from harness.images import labelled_rows
+from harness.measuring import measured_seconds
+from harness.options import choice, needed, option, optional
+from harness.results import kept
 from papers.catalogue import load
 from papers.published import Loaded
+from rich.progress import Progress
 from without_privacy import train_without_privacy
 
 from noisegate import Gate
@@ -162,6 +166,41 @@ def released_maps(classifier: LocallyLinear, told: Mapping[str, Any]) -> Maps:
     )
 
 
+WITHOUT_PRIVACY = {
+    "data": needed(Path),
+    "out": needed(Path, "folder of pictures, and of what was trained"),
+    "dataset": choice(NAMES),
+    "epochs": 20,
+    "projection": option(300, "D'; 0 for none, where single maps are smoother"),
+    "temperature": optional(float, "T; the authors' is 1, for MNIST 30"),
+    "seed": 0,
+    "json": optional(Path),
+}
+"""Options of the figures without privacy."""
+PUBLISHED = {"fashion-mnist": 0.87}
+"""What the paper trains its classifiers of these figures to."""
+
+
+def setup_of(options: argparse.Namespace) -> Setup:
+    """Returns what is trained for a figure without privacy."""
+    return Setup(
+        epsilon=math.inf,
+        epochs=options.epochs,
+        dataset=options.dataset,
+        projection=options.projection or None,
+        temperature=options.temperature,
+        seed=options.seed,
+    )
+
+
+@contextmanager
+def training_bar(text: str = "training") -> Iterator[Callable[[int, int], None]]:
+    """Shows a bar in the block; yields what tells it the steps that are done, and all."""
+    with Progress(transient=True) as progress:
+        task = progress.add_task(text)
+        yield lambda done, steps: progress.update(task, completed=done, total=steps)
+
+
 def prepared(
     setup: Setup,
     data: Path,
@@ -179,19 +218,19 @@ def prepared(
         device: Where gradients at the gate are computed: "cpu" or "cuda".
     """
     place = out / setup.name
-    file = out / f"{setup.name}.json"
-    if not file.exists():
+
+    def train() -> dict[str, Any]:
         out.mkdir(parents=True, exist_ok=True)
-        started = time.perf_counter()
-        if math.isfinite(setup.epsilon):
-            told = _through_the_gate(setup, data, place, report, device)
-        else:
-            told = _without_privacy(setup, data, place, report)
-        images, labels = test_images(setup.dataset, data)
-        accuracy = float((_read(setup, place, {}).predictions(images) == labels).mean())
-        told |= {"accuracy": accuracy, "seconds": time.perf_counter() - started}
-        write_json(file, told)
-    return _read(setup, place, json.loads(file.read_text(encoding="utf-8")))
+        with measured_seconds() as seconds:
+            if math.isfinite(setup.epsilon):
+                told = _through_the_gate(setup, data, place, report, device)
+            else:
+                told = _without_privacy(setup, data, place, report)
+            images, labels = test_images(setup.dataset, data)
+            hits = _read(setup, place, {}).predictions(images) == labels
+        return {**told, "accuracy": float(hits.mean()), "seconds": seconds["wall"]}
+
+    return _read(setup, place, kept(out / f"{setup.name}.json", train))
 
 
 def training_table(dataset: str, data: Path) -> tuple[Any, Schema]:
@@ -275,8 +314,6 @@ def _beside(place: Path, ending: str) -> Path:
 
 
 def _arrays(table: Any) -> tuple[Pixels, npt.NDArray[np.int64]]:
-    columns = [name for name in table.column_names if name != "label"]
-    pixels = np.stack([table[name].to_numpy() for name in columns], axis=1)
-    return (pixels / np.float32(255)).astype(np.float32), table[
-        "label"
-    ].to_numpy().astype(np.int64)
+    rows = labelled_rows(table)
+    pixels = rows.features.reshape(len(rows.labels), -1)
+    return (pixels / np.float32(255)).astype(np.float32), rows.labels
