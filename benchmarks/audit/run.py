@@ -9,7 +9,6 @@ every run, take most of it.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -22,13 +21,20 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.options import Option, optional, read_options
+from harness.printing import filled, markdown_row, markdown_table
+from harness.results import Row, read_json, write_json
 
 HERE = Path(__file__).resolve().parent
 FIGURES, PAGE = HERE / "figures.json", HERE / "README.md"
-BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
-HEAD = (
-    "| what | ε claimed | lower bound | from the noise | from guesses | noise over the stated one | runs | verdict |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- |"
+HEADINGS = (
+    "what",
+    "ε claimed",
+    "lower bound",
+    "from the noise",
+    "from guesses",
+    "noise over the stated one",
+    "runs",
+    "verdict",
 )
 # Of models that OpenDP compiles in each run.
 SLOW = {"aim": 8, "mst": 4}
@@ -100,32 +106,30 @@ def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]
     return found
 
 
-def write_page(figures: dict[str, dict[str, Any]]) -> None:
+def write_page(figures: dict[str, Row]) -> None:
     """Writes the table into the page, planted bugs last."""
     order = sorted(figures, key=lambda name: ("planted" in name, name))
-    lines = [HEAD, *(_line(name, figures[name]) for name in order)]
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}", "utf-8")
+    lines = markdown_table(HEADINGS, [_cells(name, figures[name]) for name in order])
+    text = filled(PAGE.read_text("utf-8"), "\n".join(lines), "figures")
+    PAGE.write_text(text, "utf-8")
 
 
-def _line(name: str, found: dict[str, Any]) -> str:
-    low, high = found["noise"]
+def _cells(name: str, figures: Row) -> list[str]:
+    low, high = figures["noise"]
     noise = "not measured" if high is None or high > 1e9 else f"{low:.3f} to {high:.3f}"
-    bound = (
-        f"**{found['lower_bound']:.3g}**"
-        if found["lower_bound"] > found["claim"]
-        else f"{found['lower_bound']:.3g}"
-    )
-    cells = [
+    bound = f"{figures['lower_bound']:.3g}"
+    if figures["lower_bound"] > figures["claim"]:
+        bound = f"**{bound}**"
+    return [
         name,
-        f"{found['claim']:.3g}",
+        f"{figures['claim']:.3g}",
         bound,
-        f"{found['from_noise']:.3g}",
-        f"{found['from_guesses']:.3g}",
+        f"{figures['from_noise']:.3g}",
+        f"{figures['from_guesses']:.3g}",
         noise,
+        str(figures["runs"]),
+        figures["verdict"],
     ]
-    return "| " + " | ".join([*cells, str(found["runs"]), found["verdict"]]) + " |"
 
 
 def main() -> int:
@@ -145,21 +149,18 @@ def main() -> int:
     )
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     sys.path.insert(0, str(HERE))
-    figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
-    for name, run in (
-        {} if options.table else rows(options.epsilon, options.runs).items()
-    ):
+    figures = read_json(FIGURES, {})
+    audits = {} if options.table else rows(options.epsilon, options.runs)
+    for name, run in audits.items():
         if options.only and not any(part in name for part in options.only):
             continue
-        begun = time.monotonic()
-        found = run().to_json()
-        found["noise"] = [found["noise"][0], min(found["noise"][1], 1e10)]
-        found["along"] = [found["along"][0], min(found["along"][1], 1e10)]
-        figures[name] = found | {"seconds": round(time.monotonic() - begun, 1)}
-        print(_line(name, figures[name]), flush=True)
-        FIGURES.write_text(
-            json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8"
-        )
+        start = time.monotonic()
+        row = run().to_json()
+        for interval in ("noise", "along"):
+            row[interval] = [row[interval][0], min(row[interval][1], 1e10)]
+        figures[name] = row | {"seconds": round(time.monotonic() - start, 1)}
+        print(markdown_row(_cells(name, figures[name])), flush=True)
+        write_json(FIGURES, dict(sorted(figures.items())), indent=1)
     write_page(figures)
     wrong = [
         name

@@ -62,6 +62,23 @@ def markdown_row(cells: Iterable[Any]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def markdown_table(
+    headings: Sequence[str], rows: Iterable[Sequence[Any]], *, n_left: int | None = None
+) -> list[str]:
+    """Returns the lines of a table in Markdown.
+
+    Args:
+        headings: Of its columns.
+        rows: Their cells.
+        n_left: How many columns are left-justified, the first ones; all where there is none.
+    """
+    marks = [
+        "---" if n_left is None or index < n_left else "---:"
+        for index in range(len(headings))
+    ]
+    return [markdown_row(line) for line in (headings, marks, *rows)]
+
+
 def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
     """Returns the mean, and the standard deviation where there are several values."""
     mean = f"{statistics.fmean(values):.{digits}f}"

@@ -5,13 +5,16 @@ results.json is what run.py keeps in its --out.
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness.printing import filled, markdown_row, markdown_table
+from harness.results import Row, read_json
 
 HERE = Path(__file__).parent
 RESULTS, EXPECTED, PAGE = (
@@ -19,7 +22,6 @@ RESULTS, EXPECTED, PAGE = (
     HERE / "expected.toml",
     HERE / "README.md",
 )
-BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 PRIVATE = ("linked", "independent", "flattened")
 FIGURES = {
     "child_counts": "number of children",
@@ -29,140 +31,129 @@ FIGURES = {
     "gaps": "gaps",
 }
 FLAWS = ("orphans", "repeated_keys", "backwards", "too_early")
-Rows = list[dict[str, Any]]
+Runs = list[Row]
+Key = tuple[str, str, float | None]
+"""Set, method and ε of some runs."""
 
 
-def page(results: Rows, expected: Rows) -> str:
+def page(results: Runs, expected: Runs) -> str:
     """Returns the tables, as lines of Markdown."""
+    targets = ["| target | reached | |", "| --- | ---: | --- |"]
+    targets += [markdown_row(cells) for cells in _targets(results, expected)]
+    figures = [*FIGURES.values(), "flaws", "ROC-AUC", "seconds"]
     return "\n".join(
-        [*_verdicts(results), "", *_targets(results, expected), "", *_all(results)]
+        [
+            *markdown_table(
+                ["set, link, ε", *FIGURES.values(), "ROC-AUC"], _nearest(results)
+            ),
+            "",
+            *targets,
+            "",
+            *markdown_table(
+                ["set, link", "method", "ε", "seeds", *figures],
+                _lines(results),
+                n_left=2,
+            ),
+        ]
     )
 
 
-def mean(
-    results: Rows, place: tuple[str, str, float | None], link: str, figure: str
-) -> float | None:
-    """Returns the mean over the seeds of a figure of a link; of a set, method and ε."""
-    values = [
-        found
-        for row in results
-        if (row["set"], row["method"], row["epsilon"]) == place and "links" in row
-        for found in [
-            row["roc_auc"]
-            if figure == "roc_auc"
-            else row["links"].get(link, {}).get(figure)
-        ]
-        if found is not None
+def runs_of(results: Runs, key: Key) -> Runs:
+    """Returns the runs of a set, a method and ε."""
+    return [
+        row for row in results if (row["set"], row["method"], row["epsilon"]) == key
     ]
-    return fmean(values) if values else None
 
 
-def places(results: Rows) -> Iterator[tuple[str, str, float]]:
-    """Yields each set, link and ε that our method was run at."""
-    found = {
-        (row["set"], link, row["epsilon"]): None
+def mean(results: Runs, key: Key, link: str, figure: str) -> float | None:
+    """Returns the mean over the seeds of a figure of a link."""
+    values = []
+    for row in runs_of(results, key):
+        if "links" in row:
+            figures = row if figure == "roc_auc" else row["links"].get(link, {})
+            values.append(figures.get(figure))
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _nearest(results: Runs) -> Iterator[list[str]]:
+    """Yields which private method is nearest in each figure of each set, link and ε that our method was run at."""
+    places = dict.fromkeys(
+        (row["set"], link, row["epsilon"])
         for row in results
         if row["method"] == PRIVATE[0] and "links" in row
         for link in row["links"]
-    }
-    yield from found
-
-
-def _verdicts(results: Rows) -> Iterator[str]:
-    yield "| set, link, ε | " + " | ".join((*FIGURES.values(), "ROC-AUC")) + " |"
-    yield "| --- |" + " --- |" * (len(FIGURES) + 1)
-    for name, link, epsilon in places(results):
+    )
+    for name, link, epsilon in places:
         cells = []
         for figure in (*FIGURES, "roc_auc"):
-            found = {
-                method: mean(results, (name, method, epsilon), link, figure)
+            means = {
+                method: value
                 for method in PRIVATE
+                if (value := mean(results, (name, method, epsilon), link, figure))
+                is not None
             }
-            told = {
-                method: value for method, value in found.items() if value is not None
-            }
-            best = (max if figure == "roc_auc" else min)(
-                told, key=lambda method: told[method], default="–"
-            )
-            cells.append(best)
-        yield f"| {name}, {link}, {epsilon:g} | " + " | ".join(cells) + " |"
+            best = max if figure == "roc_auc" else min
+            cells.append(best(means, key=lambda method: means[method], default="–"))
+        yield [f"{name}, {link}, {epsilon:g}", *cells]
 
 
-def _targets(results: Rows, expected: Rows) -> Iterator[str]:
-    yield "| target | reached | |"
-    yield "| --- | ---: | --- |"
-    for one in expected:
-        place = one["set"], "linked", one["epsilon"]
-        ours = mean(results, place, one["link"], one["figure"])
-        words = f"{one['set']}, {one['link']}, ε = {one['epsilon']:g}: {FIGURES.get(one['figure'], one['figure'])}"
-        if "share_of" in one:
-            other = mean(
-                results,
-                (one["set"], one["share_of"], one["epsilon"]),
-                one["link"],
-                one["figure"],
-            )
-            ours = None if ours is None or not other else ours / other
-            words += f", as a share of {one['share_of']}"
-        verdict = (
-            "not run"
-            if ours is None
-            else "met"
-            if ours <= one["value"]
-            else "**missed**"
-        )
-        yield f"| {words} ≤ {one['value']:g} | {'–' if ours is None else f'{ours:.3f}'} | {verdict} |"
+def _targets(results: Runs, expected: Runs) -> Iterator[list[str]]:
+    for target in expected:
+        name, epsilon = target["set"], target["epsilon"]
+        link, figure = target["link"], target["figure"]
+        ours = mean(results, (name, "linked", epsilon), link, figure)
+        words = f"{name}, {link}, ε = {epsilon:g}: {FIGURES.get(figure, figure)}"
+        if "share_of" in target:
+            other = mean(results, (name, target["share_of"], epsilon), link, figure)
+            ours = ours / other if ours is not None and other else None
+            words += f", as a share of {target['share_of']}"
+        if ours is None:
+            reached, verdict = "–", "not run"
+        else:
+            reached = f"{ours:.3f}"
+            verdict = "met" if ours <= target["value"] else "**missed**"
+        yield [f"{words} ≤ {target['value']:g}", reached, verdict]
 
 
-def _all(results: Rows) -> Iterator[str]:
-    yield (
-        "| set, link | method | ε | seeds | "
-        + " | ".join(FIGURES.values())
-        + " | flaws | ROC-AUC | seconds |"
-    )
-    yield "| --- | --- | ---: | ---: |" + " ---: |" * (len(FIGURES) + 3)
-    for name, link in dict.fromkeys(
+def _lines(results: Runs) -> Iterator[list[str]]:
+    links = dict.fromkeys(
         (row["set"], link) for row in results for link in row.get("links", ())
-    ):
-        for method, epsilon in dict.fromkeys(
-            (row["method"], row["epsilon"]) for row in results if row["set"] == name
-        ):
-            rows = [
-                row
-                for row in results
-                if (row["set"], row["method"], row["epsilon"])
-                == (name, method, epsilon)
-            ]
-            yield from _line(results, rows, (name, method, epsilon), link)
-
-
-def _line(
-    results: Rows, rows: Rows, place: tuple[str, str, float | None], link: str
-) -> Iterator[str]:
-    name, method, epsilon = place
-    head = f"| {name}, {link} | {method} | {'–' if epsilon is None else f'{epsilon:g}'} | {len(rows)} |"
-    if failed := [row["failed"] for row in rows if "failed" in row]:
-        yield f"{head} {failed[0]['status']}: {failed[0]['error'][:60]}" + " |" * (
-            len(FIGURES) + 3
+    )
+    for name, link in links:
+        keys = dict.fromkeys(
+            (name, row["method"], row["epsilon"])
+            for row in results
+            if row["set"] == name
         )
-        return
-    if not any(link in row["links"] for row in rows):
-        return
-    values = [mean(results, place, link, figure) for figure in (*FIGURES, "roc_auc")]
-    *told, score = ("–" if value is None else f"{value:.3f}" for value in values)
-    flaws = sum(row["links"][link].get(flaw, 0) for row in rows for flaw in FLAWS)
-    seconds = [row["seconds"] for row in rows if "seconds" in row]
-    yield f"{head} {' | '.join(told)} | {flaws} | {score} | {f'{fmean(seconds):.0f}' if seconds else '–'} |"
+        for key in keys:
+            yield from _line(results, key, link)
+
+
+def _line(results: Runs, key: Key, link: str) -> Iterator[list[str]]:
+    """Yields the line of some runs; none where they have no such link."""
+    name, method, epsilon = key
+    runs = runs_of(results, key)
+    level = "–" if epsilon is None else f"{epsilon:g}"
+    head = [f"{name}, {link}", method, level, str(len(runs))]
+    failures = [row["failed"] for row in runs if "failed" in row]
+    if failures:
+        reason = f"{failures[0]['status']}: {failures[0]['error'][:60]}"
+        yield [*head, reason, *[""] * (len(FIGURES) + 2)]
+    elif any(link in row["links"] for row in runs):
+        values = [mean(results, key, link, figure) for figure in (*FIGURES, "roc_auc")]
+        texts = ["–" if value is None else f"{value:.3f}" for value in values]
+        flaws = sum(row["links"][link].get(flaw, 0) for row in runs for flaw in FLAWS)
+        seconds = [row["seconds"] for row in runs if "seconds" in row]
+        time = f"{fmean(seconds):.0f}" if seconds else "–"
+        yield [*head, *texts[:-1], str(flaws), texts[-1], time]
 
 
 def written() -> str:
     """Returns README.md with the tables as the files have them."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    told = page(
-        json.loads(RESULTS.read_text("utf-8")),
-        tomllib.loads(EXPECTED.read_text("utf-8"))["target"],
-    )
-    return f"{before}{BEGIN}\n{told}\n{END}{rest.partition(END)[2]}"
+    expected = tomllib.loads(EXPECTED.read_text("utf-8"))["target"]
+    tables = page(read_json(RESULTS), expected)
+    return filled(PAGE.read_text("utf-8"), tables, "results")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from board_figures import COSTS, FIGURES, RESULTS, SETS, read_lines
 from harness.options import option, optional, read_options
+from harness.printing import markdown_row, markdown_table
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -346,27 +347,29 @@ def page(before: str | None = None, now: str | None = None) -> str:
     lines = [
         f"**{summary(compared, before, now)}.**",
         "",
-        f"| {' | '.join(headings)} |",
+        markdown_row(headings),
         "| --- | --- | ---: | ---: | ---: | --- | --- |",
     ]
     for row in compared:
         cells = cells_of(row, peers)
         if row.is_bad:
             cells[5] = f"**{cells[5]}**"
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(markdown_row(cells))
     lines += ["", "## The figures and the sets", "", *_definitions()]
     return f"{head}{START}\n" + "\n".join(lines) + f"\n{END}{tail}"
 
 
 def _definitions() -> list[str]:
     """Returns what each figure and each set is, as lines of two tables."""
-    lines = ["| figure | better | what it is |", "| --- | --- | --- |"]
-    for figure in FIGURES.values():
-        better = "higher" if figure.higher_is_better else "lower"
-        lines.append(f"| {figure.title} | {better} | {figure.definition} |")
-    lines += ["", "| set | what it is |", "| --- | --- |"]
-    lines += [f"| {name} | {some.description} |" for name, some in SETS.items()]
-    return lines
+    figures = [
+        [figure.title, figure.better, figure.definition] for figure in FIGURES.values()
+    ]
+    sets = [[name, some.description] for name, some in SETS.items()]
+    return [
+        *markdown_table(["figure", "better", "what it is"], figures),
+        "",
+        *markdown_table(["set", "what it is"], sets),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

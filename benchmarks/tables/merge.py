@@ -8,7 +8,6 @@ one that is there, unless it has no figures and that one has; the others stay.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.options import positional, read_options
-from harness.results import write_json
+from harness.results import read_json, write_json
 
 HERE = Path(__file__).parent
 
@@ -29,20 +28,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments,
         folder=positional(Path),
     )
-    old, new = (
-        _read(folder / "results.json") or {} for folder in (HERE, options.folder)
-    )
+    old = read_json(HERE / "results.json", {})
+    new = read_json(options.folder / "results.json")
     results = {
         "caveat": new["caveat"],
         "ceilings": {**old.get("ceilings", {}), **new["ceilings"]},
         "runs": merged(old.get("runs", []), new["runs"], figures="scores"),
     }
-    _write(HERE / "results.json", results)
+    write_json(HERE / "results.json", results)
     scored = merged(
-        *(_read(folder / "outside.json") or [] for folder in (HERE, options.folder)),
+        *(read_json(folder / "outside.json", []) for folder in (HERE, options.folder)),
         figures="digest",
     )
-    _write(HERE / "outside.json", scored)
+    write_json(HERE / "outside.json", scored)
     return 0
 
 
@@ -59,14 +57,6 @@ def merged(
 
 def _key(run: dict[str, Any]) -> tuple[str, str, float, int]:
     return run["table"], run["method"], run["epsilon"], run["seed"]
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
-def _write(path: Path, content: Any) -> None:
-    write_json(path, content)
 
 
 if __name__ == "__main__":

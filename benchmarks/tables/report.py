@@ -7,7 +7,6 @@ Nothing outside the markers is changed. The figures of `outside.py` are read fro
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pictures
 from harness.options import positional, read_options
+from harness.printing import markdown_row, markdown_table
+from harness.results import read_json
 from peer_packages import PEERS
 from scoring import FIGURES
 from summary import COMPARED, COSTS, HIGHER, Lead, Row, failures, leads, rows
@@ -56,9 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results=positional(Path),
         page=PAGE,
     )
-    results = json.loads(options.results.read_text(encoding="utf-8"))
-    beside = options.results.with_name("outside.json")
-    outside = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []
+    results = read_json(options.results)
+    outside = read_json(options.results.with_name("outside.json"), [])
     page = options.page.read_text(encoding="utf-8")
     if START not in page or END not in page:
         print(
@@ -119,27 +119,26 @@ def _outside(entries: Sequence[Mapping[str, Any]]) -> str:
         key: {name: [run[name] for run in runs if name in run] for name in OUTSIDE}
         for key, runs in groups.items()
     }
-    lines = [
-        "| table | ε | method | " + " | ".join(OUTSIDE.values()) + " | seeds |",
-        "| --- | ---: | --- |" + " ---: |" * (len(OUTSIDE) + 1),
-    ]
-    for key in sorted(
+    order = sorted(
         groups,
         key=lambda key: (key[:2], -statistics.fmean(means[key]["plain_roc_auc"])),
-    ):
+    )
+    lines = []
+    for key in order:
         table, epsilon, method = key
-        shown = (
-            f"*{method}*"
-            if not epsilon
-            else method
-            if method in PEERS
-            else f"noisegate {method}"
-        )
+        level = f"{epsilon:g}" if epsilon else ""
+        shown = _shown(method) if epsilon else f"*{method}*"
         cells = [_spread(means[key][name]) for name in OUTSIDE]
-        lines.append(
-            f"| {table} | {f'{epsilon:g}' if epsilon else ''} | {shown} | {' | '.join(cells)} | {len(groups[key])} |"
-        )
-    return "\n".join(lines) + "\n"
+        lines.append([table, level, shown, *cells, len(groups[key])])
+    headings = ["table", "ε", "method", *OUTSIDE.values(), "seeds"]
+    table_lines = markdown_table(headings, lines, n_left=3)
+    table_lines[1] = table_lines[1].replace("| --- | --- |", "| --- | ---: |", 1)
+    return "\n".join(table_lines) + "\n"
+
+
+def _shown(method: str) -> str:
+    """Returns the name of a method in tables."""
+    return method if method in PEERS else f"noisegate {method}"
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -156,7 +155,7 @@ def _leads(ahead: Sequence[Lead]) -> str:
     ]
     lines = [
         f"Ahead clearly / about level / behind clearly / no spread known: {'; '.join(counted)}.\n",
-        "| table | ε | " + " | ".join(HEADINGS[figure] for figure in COMPARED) + " |",
+        markdown_row(["table", "ε", *(HEADINGS[figure] for figure in COMPARED)]),
         "| --- | ---: |" + " --- |" * len(COMPARED),
     ]
     for table, epsilon in dict.fromkeys((lead.table, lead.epsilon) for lead in ahead):
@@ -165,7 +164,7 @@ def _leads(ahead: Sequence[Lead]) -> str:
             for lead in ahead
             if (lead.table, lead.epsilon) == (table, epsilon)
         ]
-        lines.append(f"| {table} | {epsilon:g} | " + " | ".join(cells) + " |")
+        lines.append(markdown_row([table, f"{epsilon:g}", *cells]))
     return "\n".join(lines) + "\n"
 
 
@@ -203,28 +202,14 @@ def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:
         )
         for name in FIGURES
     }
-    lines = [
-        "| " + " | ".join(["method", *HEADINGS.values(), "seeds"]) + " |",
-        "| --- |" + " ---: |" * (len(HEADINGS) + 1),
-        "| "
-        + " | ".join(
-            [
-                "*real data*",
-                *(
-                    f"{ceiling[name]:.4f}" if name in ceiling else ""
-                    for name in FIGURES
-                ),
-                *[""] * 4,
-            ]
-        )
-        + " |",
-    ]
+    real = [f"{ceiling[name]:.4f}" if name in ceiling else "" for name in FIGURES]
+    lines = [["*real data*", *real, *[""] * (len(COSTS) + 1)]]
     for row in shown:
-        name = row.method if row.method in PEERS else f"noisegate {row.method}"
         cells = [_figure(row, figure, best[figure]) for figure in FIGURES]
         costs = [f"{row.mean[cost]:,.0f}" if cost in row.mean else "" for cost in COSTS]
-        lines.append("| " + " | ".join([name, *cells, *costs, str(row.seeds)]) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append([_shown(row.method), *cells, *costs, row.seeds])
+    headings = ["method", *HEADINGS.values(), "seeds"]
+    return "\n".join(markdown_table(headings, lines, n_left=1)) + "\n"
 
 
 def _figure(row: Row, name: str, best: float) -> str:
@@ -244,17 +229,13 @@ def _failures(lost: Sequence[Mapping[str, Any]]) -> str:
         groups.setdefault(
             (run["method"], run["table"], run["status"], reason), set()
         ).add(run["epsilon"])
-    lines = [
-        "| method | table | ε | what happened | its last line |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = []
     for (method, table, status, reason), budgets in sorted(groups.items()):
         quoted = reason[:200].replace("|", "\\|").replace("`", "'")
         listed = ", ".join(f"{budget:g}" for budget in sorted(budgets))
-        lines.append(
-            f"| {method} | {table} | {listed} | {status} | {f'`{quoted}`' if quoted else ''} |"
-        )
-    return "\n".join(lines) + "\n"
+        lines.append([method, table, listed, status, f"`{quoted}`" if quoted else ""])
+    headings = ["method", "table", "ε", "what happened", "its last line"]
+    return "\n".join(markdown_table(headings, lines)) + "\n"
 
 
 if __name__ == "__main__":
