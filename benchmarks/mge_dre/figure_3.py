@@ -16,12 +16,10 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = {"ndb": None}
-    sys.exit(
-        command(
-            "Figure 3",
-            figures,
-            private="vehicles",
-            paper="Cifar10",
-            description=__doc__ or "",
-        )
+    command(
+        "Figure 3",
+        figures,
+        private="vehicles",
+        paper="Cifar10",
+        description=__doc__ or "",
     )

@@ -16,12 +16,10 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = {"ndb": None}
-    sys.exit(
-        command(
-            "Figure 4",
-            figures,
-            private="held-out",
-            paper="Car",
-            description=__doc__ or "",
-        )
+    command(
+        "Figure 4",
+        figures,
+        private="held-out",
+        paper="Car",
+        description=__doc__ or "",
     )

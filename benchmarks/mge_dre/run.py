@@ -23,8 +23,7 @@ import json
 import math
 import subprocess
 import sys
-import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import torch
-from harness.results import kept
-from rich.console import Console
-from rich.table import Table
+from harness.images import draw_grid, fitted_once
+from harness.measuring import measured_seconds
+from harness.options import (
+    choice,
+    choices,
+    fail,
+    needed,
+    option,
+    optional,
+    read_options,
+)
+from harness.printing import print_table, run_main
+from harness.results import Row, kept, read_json
 
-from noisegate import Gate, Synthesizer
+from noisegate import Gate
 from noisegate.methods.registry import method_named
 from noisegate.records import Images
 from noisegate.schema import EncodedTable, Schema, pixel_schema
@@ -47,12 +56,11 @@ from noisegate_evaluate.images import drawn as some_of
 from noisegate_evaluate.images import image_distances
 from noisegate_images.networks.decoder import load_decoder
 from noisegate_images.networks.encoder import load_encoder
-from noisegate_images.output.formats import SampleGrid
 from noisegate_papers.methods.dp_mge import DPMGE
 
 SIDE, NOT_PRIVATE = 32, 1000.0
 BLOCK = 256  # images that are encoded at once
-VEHICLES = (0, 1, 8, 9)
+N_CLASSES = 10
 METHODS = (
     "dp-dre",
     "dp-dre-paper",
@@ -70,38 +78,59 @@ FREE = (
     "other-vehicles-decoded",
     "private-decoded",
 )
+TITLES = {
+    "frechet": "Fréchet distance in the judge's features",
+    "precision": "precision of the distribution, F 1/8",
+    "recall": "recall of the distribution, F 8",
+    "ndb": "share of bins that are different (NDB)",
+    "on_support": "share of the weight on images of the private classes",
+}
 UNLABELLED = pixel_schema(SIDE, SIDE, 3, labels=None)
+OPTIONS = {
+    "data": needed(Path, "folder with CIFAR-10's train.parquet, test.parquet"),
+    "out": needed(Path, "folder for models and figures; what is there is kept"),
+    "judge": optional(Path, "encoder to judge by; without, one is trained in --out"),
+    "private": choice(["vehicles", "held-out", "other"]),
+    "classes": option([0, 1, 8, 9], "that are private"),
+    "other": optional(Path, "images for --private other"),
+    "most": option(10_000, "of them"),
+    "methods": choices(METHODS),
+    "epsilon": [0.1, 0.5, 1.0, 10.0, math.inf],
+    "decoder": optional(str, "file of a decoder; the one of the package without"),
+    "images": 4000,
+    "mepf_steps": 3000,
+    "seed": 0,
+    "device": "cpu",
+}
+"""Options that all tables and figures have."""
 
 
-def main() -> int:
+def main() -> None:
     """Fits what is not there yet, and prints the table."""
-    options = parser().parse_args()
-    print_tables(options, found(options))
-    return 0
+    options = read_options(__doc__, **OPTIONS)
+    print_tables(options, figures_of(options), TITLES)
 
 
-def found(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def figures_of(options: argparse.Namespace) -> dict[str, dict[str, Row]]:
     """Returns the figures of each row at each ε, made now or read; those that hang on no ε under "all"."""
     if options.private == "other" and options.other is None:
-        parser().error("--private other needs --other IMAGES")
+        fail("--private other needs --other IMAGES")
     options.out.mkdir(parents=True, exist_ok=True)
     _check_set(options)
-    sets, path = _sets(options), options.judge or _trained_judge(options)
+    sets = _sets(options)
+    path = options.judge or _trained_judge(options)
     judge = EncoderFeatures(load_encoder(path), name=f"encoder {path.stem}")
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Row]] = {}
     for name in FREE:
         if name.removesuffix("-decoded") in sets:
-            rows[name] = {
-                "all": _kept(
-                    options, name, lambda name=name: _free(options, name, sets, judge)
-                )
-            }
+            free = partial(_free, options, name, sets, judge)
+            rows[name] = {"all": kept(options.out / f"{name}.json", free)}
     for name in options.methods:
         rows[name] = {}
         for epsilon in options.epsilon:
             key = f"{name}-{epsilon:g}-{options.seed}"
             run = partial(_run, options, name, epsilon, key, sets, judge)
-            rows[name][f"{epsilon:g}"] = _kept(options, key, run)
+            rows[name][f"{epsilon:g}"] = kept(options.out / f"{key}.json", run)
     return rows
 
 
@@ -110,19 +139,9 @@ def _trained_judge(options: argparse.Namespace) -> Path:
     path: Path = options.out / "judge.safetensors"
     if not path.exists():
         public = options.data / "train.parquet"
-        command = [
-            sys.executable,
-            "-m",
-            "noisegate",
-            "pretrain",
-            "encoder",
-            public,
-            "--seed",
-            "1",
-            "--out",
-            path,
-        ]
-        subprocess.run(list(map(str, command)), check=True)
+        command = ["-m", "noisegate", "pretrain", "encoder", str(public)]
+        command += ["--seed", "1", "--out", str(path)]
+        subprocess.run([sys.executable, *command], check=True)
     return path
 
 
@@ -133,17 +152,15 @@ def _check_set(options: argparse.Namespace) -> None:
         "classes": sorted(options.classes),
         "images": options.images,
     }
-    private |= (
-        {"other": str(options.other), "most": options.most}
-        if options.private == "other"
-        else {}
-    )
+    if options.private == "other":
+        private |= {"other": str(options.other), "most": options.most}
     path = options.out / "private.set"
     if not path.exists():
         path.write_text(json.dumps(private) + "\n", encoding="utf-8")
-    if json.loads(path.read_text("utf-8")) != private:
-        parser().error(
-            f"--out {options.out} holds runs of {path.read_text('utf-8').strip()}, asked for is {json.dumps(private)}: "
+    before = read_json(path)
+    if before != private:
+        fail(
+            f"--out {options.out} holds runs of {json.dumps(before)}, asked for is {json.dumps(private)}: "
             "give another folder, or these options."
         )
 
@@ -153,7 +170,7 @@ def _free(
     name: str,
     sets: dict[str, Images],
     judge: EncoderFeatures,
-) -> dict[str, Any]:
+) -> Row:
     """Returns the figures of public images, or of what the decoder draws for the features of some of them."""
     images = sets[name.removesuffix("-decoded")]
     if name.endswith("-decoded"):
@@ -164,21 +181,19 @@ def _free(
 
 def _decoded(images: np.ndarray, name: str, seed: int) -> Images:
     """Returns an image drawn for the feature of each image: what no learned distribution of features can pass."""
-    decoder, parts = load_decoder(name), []
+    decoder = load_decoder(name)
     encoding = DPMGE(image=(SIDE, SIDE, 3)).encoding()
     random = torch.Generator().manual_seed(seed)
+    parts = []
     for start in range(0, len(images), BLOCK):
         pixels = images[start : start + BLOCK].reshape(-1, SIDE * SIDE * 3)
-        features = encoding(
-            EncodedTable(pixels / 255, np.zeros((len(pixels), 0), np.int32))
-        )
+        no_codes = np.zeros((len(pixels), 0), np.int32)
+        features = encoding(EncodedTable(pixels / 255, no_codes))
         noise = torch.randn(len(pixels), decoder.latent, generator=random)
         with torch.no_grad():
             parts.append(np.asarray(decoder(torch.from_numpy(features), noise)))
-    drawn = (
-        np.rint(np.concatenate(parts) * 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
-    )
-    return Images(drawn)
+    drawn = np.rint(np.concatenate(parts) * 255).astype(np.uint8)
+    return Images(drawn.reshape(-1, SIDE, SIDE, 3))
 
 
 def _run(
@@ -188,33 +203,31 @@ def _run(
     key: str,
     sets: dict[str, Images],
     judge: EncoderFeatures,
-) -> dict[str, Any]:
+) -> Row:
     """Returns the figures of one method at one ε."""
-    started = time.process_time()
-    private = options.out / "private.npz"
     called, settings = _method(options, name)
-    method = method_named(called)(**settings)
-    real = NOT_PRIVATE if math.isinf(epsilon) else epsilon
-    gate = Gate(
-        private, schema=UNLABELLED, epsilon=real, records=len(sets["private"].pixels)
-    )
-    model = options.out / key
-    if not model.exists():
-        method.fit(gate, device=options.device).save(model)
-    made = Synthesizer.load(model)
-    drawn = np.concatenate(
-        [batch.pixels for batch in made.images(options.images, seed=options.seed)]
-    )
-    figures = _figures(Images(drawn), sets["private"], judge)
-    figures |= {
-        "certified_epsilon": made.certificate.check(),
-        "cpu": time.process_time() - started,
-    }
-    if made.summary.notes:
-        figures["notes"] = dict(made.summary.notes)
+    with measured_seconds() as seconds:
+        gate = Gate(
+            options.out / "private.npz",
+            schema=UNLABELLED,
+            epsilon=NOT_PRIVATE if math.isinf(epsilon) else epsilon,
+            records=len(sets["private"].pixels),
+        )
+        method = method_named(called)(**settings)
+        model = fitted_once(options.out / key, method, gate, device=options.device)
+        batches = model.images(options.images, seed=options.seed)
+        drawn = np.concatenate([batch.pixels for batch in batches])
+        figures = _figures(Images(drawn), sets["private"], judge)
+        figures["certified_epsilon"] = model.certificate.check()
+    figures["cpu"] = seconds["cpu"]
+    if model.summary.notes:
+        figures["notes"] = dict(model.summary.notes)
     if name in ("dp-dre", "dp-dre-paper") and options.private == "vehicles":
-        figures["on_support"] = _on_support(made.model, sets["public"], options.classes)
-    _draw(made, options.out / f"{key}.png", options.seed)
+        figures["on_support"] = _on_support(
+            model.model, sets["public"], options.classes
+        )
+    picture = options.out / f"{key}.png"
+    draw_grid(model, picture, seed=options.seed, n_images=200)
     return figures
 
 
@@ -241,23 +254,19 @@ def _method(options: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]
 
 def _sets(options: argparse.Namespace) -> dict[str, Images]:
     """Returns public and private images, and writes them where methods read them."""
-    labelled = pixel_schema(SIDE, SIDE, 3, labels=range(10))
-    train, test = (
-        _read(options.data / f"{part}.parquet", labelled) for part in ("train", "test")
-    )
+    labelled = pixel_schema(SIDE, SIDE, 3, labels=range(N_CLASSES))
+    train = _read(options.data / "train.parquet", labelled)
     sets = {"public": train}
-    if options.private in ("vehicles", "held-out"):
+    if options.private == "other":
+        form = pixel_schema(SIDE, SIDE, 3, labels=None, resize="stretch", convert=True)
+        images = _read(options.other, form)
+        sets["private"] = Images(some_of(images, options.most, seed=0))
+    else:
+        test = _read(options.data / "test.parquet", labelled)
         sets["private"] = _only(test, options.classes)
         sets["other-vehicles"] = _only(train, options.classes)
         if options.private == "held-out":
-            sets["public"] = _only(
-                train, [label for label in range(10) if label not in options.classes]
-            )
-    else:
-        form = pixel_schema(SIDE, SIDE, 3, labels=None, resize="stretch", convert=True)
-        sets["private"] = Images(
-            some_of(_read(options.other, form), options.most, seed=0)
-        )
+            sets["public"] = _only(train, set(range(N_CLASSES)) - set(options.classes))
     for name in ("public", "private"):
         path = options.out / f"{name}.npz"
         if not path.exists():
@@ -269,13 +278,13 @@ def _read(path: Path, schema: Schema) -> Images:
     return images_of(open_source(path, schema, show_values=False).batches(), schema)
 
 
-def _only(images: Images, classes: list[int]) -> Images:
+def _only(images: Images, classes: Collection[int]) -> Images:
     assert images.labels is not None
-    return Images(images.pixels[np.isin(images.labels, classes)])
+    return Images(images.pixels[np.isin(images.labels, list(classes))])
 
 
-def _figures(made: Images, real: Images, judge: EncoderFeatures) -> dict[str, Any]:
-    figures = image_distances(made, real, judge)
+def _figures(synthetic: Images, real: Images, judge: EncoderFeatures) -> Row:
+    figures = image_distances(synthetic, real, judge)
     return {
         "frechet": figures["frechet"].distance,
         "precision": figures["prd"].precision if figures["prd"] else None,
@@ -291,114 +300,33 @@ def _on_support(model: Any, public: Images, classes: list[int]) -> float:
         image.tobytes(): int(label)
         for image, label in zip(public.pixels, public.labels, strict=True)
     }
-    right = [labels[image.tobytes()] in classes for image in model.records.pixels]
-    return float(model.weights.sum(axis=0)[right].sum() / model.weights.sum())
-
-
-def _draw(made: Synthesizer, out: Path, seed: int) -> None:
-    form = made.schema.images
-    assert form is not None
-    out.unlink(missing_ok=True)
-    grid = SampleGrid(form=form, out=out)
-    for batch in made.images(200, seed=seed):
-        grid.add(batch)
-    grid.write()
-
-
-def _kept(options: argparse.Namespace, key: str, run: Any) -> dict[str, Any]:
-    """Returns what was written under a key, or runs and writes it."""
-    found: dict[str, Any] = kept(options.out / f"{key}.json", run)
-    return found
+    is_private = [labels[image.tobytes()] in classes for image in model.records.pixels]
+    return float(model.weights.sum(axis=0)[is_private].sum() / model.weights.sum())
 
 
 def print_tables(
     options: argparse.Namespace,
-    rows: dict[str, dict[str, Any]],
-    figures: Collection[str] | None = None,
+    rows: Mapping[str, Mapping[str, Row]],
+    figures: Collection[str],
 ) -> None:
-    """Prints a table of each figure that is asked for, or of all."""
-    for figure, title in (
-        ("frechet", "Fréchet distance in the judge's features"),
-        ("precision", "precision of the distribution, F 1/8"),
-        ("recall", "recall of the distribution, F 8"),
-        ("ndb", "share of bins that are different (NDB)"),
-        ("on_support", "share of the weight on images of the private classes"),
-    ):
-        if figures is not None and figure not in figures:
-            continue
-        page = Table(title=title, title_justify="left")
-        page.add_column("")
-        for epsilon in options.epsilon:
-            page.add_column(f"ε = {epsilon:g}", justify="right")
-        for name, found in rows.items():
-            values = [value_of(found, epsilon, figure) for epsilon in options.epsilon]
+    """Prints a table of each of some figures."""
+    headings = [f"ε = {epsilon:g}" for epsilon in options.epsilon]
+    for figure in figures:
+        lines = []
+        for name, row in rows.items():
+            values = [value_of(row, epsilon, figure) for epsilon in options.epsilon]
             if any(value is not None for value in values):
-                page.add_row(
-                    name, *("" if value is None else f"{value:.3f}" for value in values)
-                )
-        if page.row_count:
-            Console().print(page)
+                texts = ["" if value is None else f"{value:.3f}" for value in values]
+                lines.append([name, *texts])
+        print_table(TITLES[figure], ["", *headings], lines)
 
 
-def value_of(row: dict[str, Any], epsilon: float, figure: str) -> float | None:
+def value_of(row: Mapping[str, Row], epsilon: float, figure: str) -> float | None:
     """Returns one figure of a row; None where it has none."""
     value = row.get(f"{epsilon:g}", row.get("all", {})).get(figure)
     share: float | None = value["share"] if isinstance(value, dict) else value
     return share
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the options that all tables and figures have."""
-    parser = argparse.ArgumentParser(
-        description="Methods with public images, on a part of the public support."
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder with CIFAR-10's train.parquet, test.parquet",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        help="folder for models and figures; what is there is kept",
-    )
-    parser.add_argument(
-        "--judge",
-        type=Path,
-        default=None,
-        help="encoder to judge by; without, one is trained in --out",
-    )
-    parser.add_argument(
-        "--private", default="vehicles", choices=["vehicles", "held-out", "other"]
-    )
-    parser.add_argument(
-        "--classes",
-        type=int,
-        nargs="+",
-        default=list(VEHICLES),
-        help="that are private",
-    )
-    parser.add_argument(
-        "--other", type=Path, default=None, help="images for --private other"
-    )
-    parser.add_argument("--most", type=int, default=10_000, help="of them")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument(
-        "--epsilon", type=float, nargs="+", default=[0.1, 0.5, 1.0, 10.0, math.inf]
-    )
-    parser.add_argument(
-        "--decoder",
-        default=None,
-        help="file of a decoder; the one of the package without",
-    )
-    parser.add_argument("--images", type=int, default=4000, help="synthetic images")
-    parser.add_argument("--mepf-steps", type=int, default=3000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
-    return parser
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -17,12 +17,10 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = {"frechet": published.TABLE_1["Car"]}
-    sys.exit(
-        command(
-            "Table 1",
-            figures,
-            private="vehicles",
-            paper="Car",
-            description=__doc__ or "",
-        )
+    command(
+        "Table 1",
+        figures,
+        private="vehicles",
+        paper="Car",
+        description=__doc__ or "",
     )

@@ -17,12 +17,10 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = published.TABLE_2
-    sys.exit(
-        command(
-            "Table 2",
-            figures,
-            private="vehicles",
-            paper="Cifar10",
-            description=__doc__ or "",
-        )
+    command(
+        "Table 2",
+        figures,
+        private="vehicles",
+        paper="Cifar10",
+        description=__doc__ or "",
     )

@@ -17,12 +17,10 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = {"on_support": published.TABLE_3}
-    sys.exit(
-        command(
-            "Table 3",
-            figures,
-            private="vehicles",
-            paper="Car",
-            description=__doc__ or "",
-        )
+    command(
+        "Table 3",
+        figures,
+        private="vehicles",
+        paper="Car",
+        description=__doc__ or "",
     )

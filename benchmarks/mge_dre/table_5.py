@@ -17,12 +17,10 @@ from mge_dre.tables import command
 
 if __name__ == "__main__":
     figures = published.TABLE_5
-    sys.exit(
-        command(
-            "Table 5",
-            figures,
-            private="held-out",
-            paper="Car",
-            description=__doc__ or "",
-        )
+    command(
+        "Table 5",
+        figures,
+        private="held-out",
+        paper="Car",
+        description=__doc__ or "",
     )

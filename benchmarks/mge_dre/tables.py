@@ -6,16 +6,17 @@ import argparse
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from harness.options import optional, read_options
+from harness.printing import print_table
 from harness.results import write_json
 from mge_dre import run
 from mge_dre.published import EPSILONS, PAPER_ROWS, Rows
-from rich.console import Console
-from rich.table import Table
 
 STAND_IN = (
     "The paper: IC-GAN on ImageNet, 224 pixels, Inception's features, best of several settings by FID on the private "
@@ -36,7 +37,7 @@ def command(
     private: str,
     paper: str,
     description: str,
-) -> int:
+) -> None:
     """Runs what is not there yet, prints each figure beside the paper's, and writes JSON where it is asked for.
 
     Args:
@@ -46,22 +47,22 @@ def command(
         paper: The paper's data set.
         description: For --help.
     """
-    parser = run.parser()
-    parser.description, parser.formatter_class = (
+    options = read_options(
         description,
-        argparse.RawDescriptionHelpFormatter,
+        **run.OPTIONS
+        | {
+            "private": replace(run.OPTIONS["private"], default=private),
+            "epsilon": EPSILONS,
+            "json": optional(Path, "file for the rows"),
+        },
     )
-    parser.set_defaults(private=private, epsilon=list(EPSILONS))
-    parser.add_argument("--json", type=Path, default=None, help="file for the rows")
-    options = parser.parse_args()
     page = described(options, title, paper)
-    rows = run.found(options)
+    rows = run.figures_of(options)
     for figure, published in figures.items():
         page["figures"][figure] = beside(options.epsilon, rows, figure, published)
         show(title, figure, options.epsilon, page["figures"][figure])
-    Console().print(page["differs"], page["reduced"], style="dim")
+    print(page["differs"], page["reduced"])
     write_json(options.json, page)
-    return 0
 
 
 def described(options: argparse.Namespace, title: str, paper: str) -> dict[str, Any]:
@@ -115,19 +116,15 @@ def show(
     title: str, figure: str, epsilons: list[float], rows: list[dict[str, Any]]
 ) -> None:
     """Prints a table: ours, and the paper's in brackets."""
-    page = Table(
-        title=f"{title}: {figure}; the paper's in brackets", title_justify="left"
-    )
-    page.add_column("")
-    for epsilon in epsilons:
-        page.add_column(
-            "no privacy" if math.isinf(epsilon) else f"ε = {epsilon:g}", justify="right"
-        )
+    headings = [
+        "no privacy" if math.isinf(epsilon) else f"ε = {epsilon:g}"
+        for epsilon in epsilons
+    ]
+    lines = []
     for row in rows:
-        cells = [
-            ("-" if ours is None else f"{ours:.3f}")
-            + ("" if paper is None else f" ({paper:g})")
-            for ours, paper in zip(row["ours"], row["paper"], strict=True)
-        ]
-        page.add_row(row["row"], *cells)
-    Console().print(page)
+        cells = []
+        for ours, paper in zip(row["ours"], row["paper"], strict=True):
+            text = "-" if ours is None else f"{ours:.3f}"
+            cells.append(text if paper is None else f"{text} ({paper:g})")
+        lines.append([row["row"], *cells])
+    print_table(f"{title}: {figure}; the paper's in brackets", ["", *headings], lines)
