@@ -30,12 +30,11 @@ from harness.options import (
     optional,
     read_options,
 )
-from harness.printing import run_main
+from harness.printing import print_table, run_main
 from harness.results import write_json
 from maps import PAGE, Setup, prepared
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 CURVES = PAGE["figure_5"]
 PANELS = ("epsilon", "maps", "projection")
@@ -63,7 +62,7 @@ def main() -> int:
     )
     console = Console(width=120)
     rows = _accuracies(options, console)
-    met = _print(console, rows, options.epochs)
+    met = _print(rows, options.epochs)
     if options.picture:
         _draw(rows, options)
     if options.json:
@@ -134,14 +133,13 @@ def _accuracies(options: argparse.Namespace, console: Console) -> Rows:
     return rows
 
 
-def _print(console: Console, rows: Rows, epochs: int) -> bool:
+def _print(rows: Rows, epochs: int) -> bool:
     """Prints our rows beside the paper's; returns whether each full row is at least within its spread."""
     title = "MNIST: accuracy on the 10,000 test images, ± two standard deviations over seeds"
     if epochs != CURVES["epochs"]:
         title += f" (reduced schedule: {epochs} of {CURVES['epochs']} epochs)"
-    page, met = Table(title=title, title_justify="left"), True
-    for heading in ("panel", "ε", "M", "D'", "seeds", "accuracy", "the paper"):
-        page.add_column(heading, justify="right")
+    met = True
+    lines = []
     for (panel, setup), found in rows.items():
         printed = _printed(setup)
         shown = "" if printed is None else f"{printed['accuracy']:.3f}"
@@ -155,18 +153,13 @@ def _print(console: Console, rows: Rows, epochs: int) -> bool:
             f"{setup.epsilon:g}" if math.isfinite(setup.epsilon) else "∞ (no privacy)"
         )
         dimensions = str(setup.projection or "none")
-        page.add_row(
-            panel,
-            private,
-            str(setup.maps),
-            dimensions,
-            str(len(found)),
-            _mean(found),
-            shown,
+        lines.append(
+            [panel, private, setup.maps, dimensions, len(found), _mean(found), shown]
         )
-    console.print(page)
+    headings = ["panel", "ε", "M", "D'", "seeds", "accuracy", "the paper"]
+    print_table(title, headings, lines, n_left=0, width=120)
     if not rows:
-        console.print("Nothing has been run yet: leave --as-it-stands out.")
+        print("Nothing has been run yet: leave --as-it-stands out.")
     return met
 
 

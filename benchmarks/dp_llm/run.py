@@ -2,12 +2,11 @@
 
     python benchmarks/dp_llm/run.py --data DIR [--epsilon 2] [--seeds 3] [--settings paper] [--pictures DIR]
 
-DIR holds train.parquet and test.parquet of MNIST, with columns image (a struct whose `bytes` are a PNG) and label.
+DIR holds MNIST, as benchmarks/papers/README.md says.
 """
 
 from __future__ import annotations
 
-import io
 import statistics
 import sys
 import time
@@ -19,13 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
+import pyarrow as pa
+from harness.images import labelled_rows
 from harness.options import Option, needed, option, optional, read_options
-from harness.printing import run_main
+from harness.printing import print_table, run_main
 from harness.results import write_json
-from PIL import Image
-from rich.console import Console
-from rich.table import Table
+from papers.catalogue import load
 
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
@@ -43,82 +41,67 @@ def main() -> int:
     """Runs the benchmark; 0 when the target is met or there is none, 1 when it is missed, 2 when it cannot run."""
     options = read_options(
         __doc__,
-        data=needed(Path, "folder with train.parquet and test.parquet"),
+        data=needed(Path, "folder of MNIST"),
         epsilon=2.0,
         delta=1e-5,
         seeds=3,
         first=option(0, "public seed of the first run"),
         settings=Option(
-            kind=str, choices=("defaults", "tuned", "small", "full", "paper")
+            kind=str,
+            choices=("defaults", "tuned", "small", "full", "paper"),
+            help="of expected.toml",
         ),
         pictures=optional(Path, "draw the maps of the first run into this folder"),
         json=optional(Path),
     )
-    console = Console()
     page = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     name = options.settings or ("tuned" if options.epsilon >= 1 else "small")
     settings = dict(page["settings"][name])
     shrink = settings.pop("shrink", 1)
-    train, test = (
-        read_images(options.data / f"{name}.parquet", shrink)
-        for name in ("train", "test")
-    )
+    side = SIDE // shrink
+    loaded = load("mnist", options.data)
+    train = shrunken(loaded.train, shrink)
+    test = shrunken(loaded.test, shrink)
     runs: list[dict[str, Any]] = []
     for seed in range(options.first, options.first + options.seeds):
-        started = time.perf_counter()
-        model = made(
-            settings, SIDE // shrink, options.epsilon, options.delta, seed
-        ).fit(*train)
+        start = time.perf_counter()
+        model = made(settings, side, options.epsilon, options.delta, seed).fit(*train)
         runs.append(
             {
                 "seed": seed,
                 "accuracy": float((model.predict(test[0]) == test[1]).mean()),
                 "epsilon": model.certificate_.check(),
-                "seconds": time.perf_counter() - started,
+                "seconds": time.perf_counter() - start,
             }
         )
-        console.print(runs[-1])
+        print(runs[-1], flush=True)
         if options.pictures and seed == options.first:
-            draw(model, test, SIDE // shrink, options.pictures, options.epsilon)
+            draw(model, test, side, options.pictures, options.epsilon)
     mean = statistics.fmean(run["accuracy"] for run in runs)
     targets = [
         entry
         for entry in page["target"]
         if options.delta == 1e-5 and entry["epsilon"] == options.epsilon
     ]
-    _print(console, runs, mean, targets)
-    if options.json:
-        content = {
-            "settings": name,
-            "epsilon": options.epsilon,
-            "runs": runs,
-            "mean": mean,
-        }
-        write_json(options.json, content)
+    _print(runs, mean, targets)
+    content = {"settings": name, "epsilon": options.epsilon, "runs": runs, "mean": mean}
+    write_json(options.json, content)
     return 0 if all(mean >= entry["value"] for entry in targets) else 1
 
 
-def read_images(
-    path: Path, shrink: int
+def shrunken(
+    table: pa.Table, shrink: int
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Returns images as rows of whole numbers from 0 to 255, (records, pixels), and their digits, (records,).
 
     Args:
-        path: The Parquet file.
+        table: Of a column for each pixel, and the label.
         shrink: How many pixels are averaged to one along each axis, which is public and done image by image.
     """
-    table = pq.read_table(path)
-    pictures = np.stack(
-        [
-            np.asarray(Image.open(io.BytesIO(cell["bytes"])))
-            for cell in table["image"].to_pylist()
-        ]
-    )
+    rows = labelled_rows(table)
     side = SIDE // shrink
-    means = pictures.reshape(-1, side, shrink, side, shrink).mean(axis=(2, 4))
-    return np.rint(means).astype(np.uint8).reshape(len(means), -1), table[
-        "label"
-    ].to_numpy()
+    means = rows.features.reshape(-1, side, shrink, side, shrink).mean(axis=(2, 4))
+    return np.rint(means).astype(np.uint8).reshape(len(means), -1), rows.labels
 
 
 def made(
@@ -180,29 +163,27 @@ def draw(
 
 
 def _print(
-    console: Console,
-    runs: list[dict[str, Any]],
-    mean: float,
-    targets: list[dict[str, Any]],
+    runs: list[dict[str, Any]], mean: float, targets: list[dict[str, Any]]
 ) -> None:
-    page = Table(
-        title="MNIST: accuracy on the 10,000 test images", title_justify="left"
-    )
-    for heading in ("seed", "accuracy", "ε recomputed", "seconds"):
-        page.add_column(heading, justify="right")
-    for run in runs:
-        page.add_row(
-            str(run["seed"]),
+    rows = [
+        [
+            run["seed"],
             f"{run['accuracy']:.4f}",
             f"{run['epsilon']:.4f}",
             f"{run['seconds']:.0f}",
-        )
-    page.add_row("mean", f"{mean:.4f}", "", "")
-    console.print(page)
+        ]
+        for run in runs
+    ]
+    print_table(
+        "MNIST: accuracy on the 10,000 test images",
+        ["seed", "accuracy", "ε recomputed", "seconds"],
+        [*rows, ["mean", f"{mean:.4f}", "", ""]],
+        n_left=0,
+    )
     for entry in targets:
-        verdict = "[green]pass[/green]" if mean >= entry["value"] else "[red]miss[/red]"
-        console.print(
-            f"mean accuracy ≥ {entry['value']}: {verdict} ({entry['source']})"
+        met = mean >= entry["value"]
+        print(
+            f"mean accuracy ≥ {entry['value']}: {'pass' if met else 'miss'} ({entry['source']})"
         )
 
 

@@ -82,7 +82,7 @@ class Lines:
         """Returns what the rows have under some names, by which runs are told from each other."""
         return {tuple(row[name] for name in names) for row in self.rows}
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Any) -> None:
         """Appends a row."""
         self.rows.append(row)
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ class Lines:
             file.write(json.dumps(row) + "\n")
 
 
-def read_lines(path: Path) -> Iterator[Row]:
+def read_lines(path: Path) -> Iterator[Any]:
     """Yields the rows of a file of JSON lines; none where there is no file."""
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():

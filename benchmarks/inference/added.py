@@ -10,7 +10,6 @@ release; a release that has a line is not made again.
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections import defaultdict
@@ -24,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 from harness.options import needed, read_options
+from harness.printing import markdown_table
+from harness.results import Lines
 
 import noisegate
 from noisegate.methods.pairwise import Pairwise
@@ -132,14 +133,17 @@ def summary(lines: list[dict[str, Any]]) -> None:
                     refused[question] += 1
                 else:
                     held[question].append(low <= value <= high)
-    print("| question | answers | refused | covers |\n| --- | ---: | ---: | ---: |")
-    for question, all_held in held.items():
-        share = f"{np.mean(all_held):.3f}"
-        print(
-            f"| `{question}` | {len(all_held)} | {refused[question]} | {share} |".replace(
-                " | age", " \\| age"
-            )
-        )
+    rows = [
+        [
+            f"`{question.replace('|', chr(92) + '|')}`",
+            len(is_held),
+            refused[question],
+            f"{np.mean(is_held):.3f}",
+        ]
+        for question, is_held in held.items()
+    ]
+    headings = ["question", "answers", "refused", "covers"]
+    print("\n".join(markdown_table(headings, rows, n_left=1)))
 
 
 def main() -> None:
@@ -152,23 +156,17 @@ def main() -> None:
         epsilons=[1.0, 3.0],
         summary=False,
     )
-    lines = []
-    if options.out.exists():
-        lines = [json.loads(line) for line in options.out.read_text().splitlines()]
+    lines = Lines(options.out)
     if options.summary:
-        summary(lines)
+        summary(lines.rows)
         return
-    names = ("population", "records", "epsilon", "seed")
-    done = {tuple(line[name] for name in names) for line in lines}
+    done = lines.keys("population", "records", "epsilon", "seed")
     # Seed by seed, so that a run that is stopped has all kinds.
-    seeds = range(options.releases)
     for seed, name, records, epsilon in product(
-        seeds, POPULATIONS, options.records, options.epsilons
+        range(options.releases), POPULATIONS, options.records, options.epsilons
     ):
-        if (name, records, epsilon, seed) in done:
-            continue
-        with options.out.open("a") as file:
-            file.write(json.dumps(release(name, records, epsilon, seed)) + "\n")
+        if (name, records, epsilon, seed) not in done:
+            lines.add(release(name, records, epsilon, seed))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ it again as you like. `--summary` prints coverage, what was refused and widths b
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import warnings
 from collections import defaultdict
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 from harness.options import choices, needed, optional, read_options
+from harness.results import Lines, read_lines
 from plain import answers as plain_answers
 from plain import surviving
 from populations import POPULATIONS, Population
@@ -52,24 +53,16 @@ def main() -> None:
     )
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.summary:
-        for seed in range(options.releases):
-            for name in options.populations:
-                for records in options.records:
-                    for epsilon in options.epsilons:
-                        path = options.out / f"{name}-{records}-{epsilon:g}.jsonl"
-                        if (
-                            not path.exists()
-                            or len(path.read_text().splitlines()) <= seed
-                        ):
-                            found = release(
-                                POPULATIONS[name],
-                                records,
-                                epsilon,
-                                seed,
-                                options.planned,
-                            )
-                            with path.open("a") as file:
-                                file.write(json.dumps(found) + "\n")
+        for seed, name, records, epsilon in product(
+            range(options.releases),
+            options.populations,
+            options.records,
+            options.epsilons,
+        ):
+            lines = Lines(options.out / f"{name}-{records}-{epsilon:g}.jsonl")
+            if len(lines.rows) <= seed:
+                population = POPULATIONS[name]
+                lines.add(release(population, records, epsilon, seed, options.planned))
     summary(options.out)
 
 
@@ -205,8 +198,8 @@ def summary(out: Path) -> None:
     for path in sorted(out.glob("*.jsonl")):
         name, records, epsilon = path.stem.split("-")
         truth: dict[str, dict[str, Any]] = {}
-        for line in path.read_text().splitlines():
-            for question, named, *rest in json.loads(line):
+        for line in read_lines(path):
+            for question, named, *rest in line:
                 if question not in truth:
                     truth[question] = {}
                     if parse_question(question).name != "survival":

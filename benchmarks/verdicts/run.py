@@ -9,7 +9,6 @@ command again as you like. Tables come in a random order that is always the same
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -25,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from corpus import Table, find_tables
 from harness.options import needed, option, optional, read_options
+from harness.results import Lines, read_lines
 from judge import judge
 
 # A run is a fork of this process, which has imported everything.
@@ -62,12 +62,9 @@ def finished_keys(results: Path, *, retry_errors: bool) -> set[tuple[str, float,
         results: File of lines.
         retry_errors: Whether a line with an error does not count.
     """
-    if not results.exists():
-        return set()
-    runs = [json.loads(line) for line in results.read_text().splitlines()]
     return {
         (run["table"], run["epsilon"], run["seed"])
-        for run in runs
+        for run in read_lines(results)
         if not (retry_errors and "error" in run)
     }
 
@@ -139,25 +136,21 @@ def main() -> None:
             False, "the tables that nothing is chosen on, for final figures"
         ),
     )
-    options.results.parent.mkdir(parents=True, exist_ok=True)
     finished = finished_keys(options.results, retry_errors=options.retry_errors)
     cases = [case for case in planned_cases(options) if case.key not in finished]
     print(f"{len(finished):,} runs are done, {len(cases):,} remain", flush=True)
+    lines = Lines(options.results)
     lock = Lock()
 
     def run(case: Case) -> None:
-        start = {
-            "table": case.table.name,
-            "epsilon": case.epsilon,
-            "seed": case.seed,
-        }
-        line = result_within(start, options.limit_seconds, judge, *case, options.models)
-        with lock, options.results.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-            words = [
-                line.get(stage, {}).get("word") for stage in ("plan", "fit", "evaluate")
-            ]
-            problem = line.get("error", {}).get("message", "")[:100]
+        key = {"table": case.table.name, "epsilon": case.epsilon, "seed": case.seed}
+        line = result_within(key, options.limit_seconds, judge, *case, options.models)
+        words = [
+            line.get(stage, {}).get("word") for stage in ("plan", "fit", "evaluate")
+        ]
+        problem = line.get("error", {}).get("message", "")[:100]
+        with lock:
+            lines.add(line)
             print(*case.key, *words, line["seconds"]["total"], problem, flush=True)
 
     with ThreadPoolExecutor(options.processes) as pool:
