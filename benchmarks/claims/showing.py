@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.options import optional, read_options
-from rich.console import Console
-from rich.table import Table
+from harness.printing import print_table
+from harness.results import write_json
 
 Said = Mapping[str, tuple[float, float]]
 """Figures that the page says, by their names, and how far from them a script may be."""
@@ -26,28 +25,16 @@ def show(
     claims: Claims,
 ) -> int:
     """Prints figures and claims, writes the figures with --json FILE, and returns 0; an AssertionError if one fails."""
-    options = read_options(
-        __doc__,
-        json=optional(Path),
-    )
-    found, console = figures(), Console()
-    table = Table(title=description.splitlines()[0], title_justify="left")
-    table.add_column("figure")
-    table.add_column("", justify="right")
-    for name, value in found.items():
-        table.add_row(name, f"{value:.4g}")
-    console.print(table)
+    options = read_options(description, json=optional(Path))
+    found = figures()
+    rows = [[name, f"{value:.4g}"] for name, value in found.items()]
+    print_table(description.splitlines()[0], ["figure", ""], rows)
     for what, figure, name in claims:
-        claimed, true = (
-            found[figure] if isinstance(figure, str) else figure,
-            found[name],
-        )
-        console.print(f"{what}: claimed {claimed:.4g}, true {true:.4g}")
+        claimed = found[figure] if isinstance(figure, str) else figure
+        true = found[name]
+        print(f"{what}: claimed {claimed:.4g}, true {true:.4g}")
         assert true > 1.1 * claimed, (what, claimed, true)
     for name, (value, tolerance) in said.items():
         assert abs(found[name] - value) <= tolerance, (name, found[name], value)
-    if options.json:
-        options.json.write_text(
-            json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+    write_json(options.json, found)
     return 0

@@ -25,11 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from harness.options import fail, option, optional, read_options
+from harness.printing import print_table
 from harness.results import write_json
 from reduced_set import fitted_weights, reduced_set
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from noisegate import DPMERF, Gate, Schema
 from noisegate.privacy.release import Release
@@ -173,20 +172,19 @@ def _print(found: list[dict[str, Any]], looks: list[int]) -> None:
     published = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))[
         "figure_3"
     ]
-    page = Table(
-        title="Distance to the records' mean embedding, by synthetic points",
-        title_justify="left",
-    )
-    for heading in ("ε", "", *map(str, looks)):
-        page.add_column(heading, justify="right")
+    lines = []
     for both in found:
         epsilon = f"{both['epsilon']:g}"
-        rows = {"reduced set, its authors": published["distances"].get(epsilon, [])}
-        for name, values in (rows | {name: both[name] for name in NAMES}).items():
-            page.add_row(
-                epsilon, name, *(f"{value:.3f}" for value in values[: len(looks)])
-            )
-    Console(width=60 + 7 * len(looks)).print(page)
+        curves = {"reduced set, its authors": published["distances"].get(epsilon, [])}
+        curves |= {name: both[name] for name in NAMES}
+        for name, values in curves.items():
+            texts = [f"{value:.3f}" for value in values]
+            # The authors may have looked at more points than we, or at fewer.
+            cells = [*texts, *[""] * len(looks)][: len(looks)]
+            lines.append([epsilon, name, *cells])
+    title = "Distance to the records' mean embedding, by synthetic points"
+    headings = ["ε", "", *map(str, looks)]
+    print_table(title, headings, lines, n_left=0, width=60 + 7 * len(looks))
 
 
 def _plot(found: list[dict[str, Any]], looks: list[int], out: Path) -> None:

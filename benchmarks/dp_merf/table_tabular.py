@@ -51,7 +51,7 @@ def main() -> int:
     method_named(options.method, makes="records")
     with Progress(console=console, transient=True) as progress:
         runs = _runs(options, progress)
-    print_page(console, asked, runs, each=options.each)
+    print_page(asked, runs, each=options.each)
     write_json(options.json, content(asked, runs))
     return 0
 

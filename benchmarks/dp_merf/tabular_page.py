@@ -6,15 +6,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
+from harness.printing import mean_and_spread, print_table
 from paper_budget import paper_cost, paper_split
-from rich.console import Console
-from rich.table import Table
 
 from noisegate_evaluate import CAVEAT, PrintedScores, Scores, UtilityReport
 
-EXPECTED = Path(__file__).with_name("expected.toml")
+EXPECTED = tomllib.loads(
+    Path(__file__).with_name("expected.toml").read_text(encoding="utf-8")
+)
 TITLES = {
     "roc_auc": "ROC-AUC",
     "average_precision": "average precision",
@@ -97,19 +98,17 @@ class Runs:
 
 def papers_figures(dataset: str) -> dict[str, dict[str, float]]:
     """Returns what the papers print at (1, 1e-5)-DP, by figure and source."""
-    return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["tabular"][dataset])
+    return dict(EXPECTED["tabular"][dataset])
 
 
 def papers_rate(dataset: str) -> float:
     """Returns the share of the largest class that DP-MERF keeps (its Table 4)."""
-    return float(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["kept"][dataset])
+    return float(EXPECTED["kept"][dataset])
 
 
 def papers_classifiers(dataset: str) -> dict[str, dict[str, float]]:
     """Returns what DP-MERF prints at (1, 1e-5)-DP for each classifier (Tables 6 and 8); nothing for other sets."""
-    return dict(
-        tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["each"].get(dataset, {})
-    )
+    return dict(EXPECTED["each"].get(dataset, {}))
 
 
 def hp_paper_cost(epsilon: float, delta: float) -> float:
@@ -119,9 +118,7 @@ def hp_paper_cost(epsilon: float, delta: float) -> float:
     )[2]
 
 
-def print_page(
-    console: Console, asked: Asked, runs: Runs, *, each: bool = False
-) -> None:
+def print_page(asked: Asked, runs: Runs, *, each: bool = False) -> None:
     """Prints the scores, the papers' below, notes, what the papers' noise costs, and the caveat.
 
     With `each`, the scores of each classifier too, which DP-MERF prints for Credit and Intrusion.
@@ -130,31 +127,26 @@ def print_page(
     title = (
         f"{asked.dataset}, {asked.method}, {guarantee}{asked.classes}: 12 classifiers"
     )
-    page = Table(title=title, title_justify="left")
-    for heading in (
-        "",
-        f"mean of {len(runs.synthetic)} seed(s) ± sd",
-        "trained on real records",
-    ):
-        page.add_column(heading, justify="right" if heading else "left")
-    for name, title in TITLES.items():
-        spread = (
-            "" if runs.deviation is None else f" ± {getattr(runs.deviation, name):.3f}"
-        )
+    lines = []
+    for name, heading in TITLES.items():
+        text = f"{getattr(runs.mean, name):.3f}"
+        if runs.deviation is not None:
+            text += f" ± {getattr(runs.deviation, name):.3f}"
         real = "" if runs.real is None else f"{getattr(runs.real.mean, name):.3f}"
-        page.add_row(title, f"{getattr(runs.mean, name):.3f}{spread}", real)
-    console.print(page)
-    console.print(f"Scores: {runs.synthetic[0].averaging}.")
+        lines.append([heading, text, real])
+    mean = f"mean of {len(runs.synthetic)} seed(s) ± sd"
+    print_table(title, ["", mean, "trained on real records"], lines)
+    print(f"Scores: {runs.synthetic[0].averaging}.")
     for seed, report in enumerate(runs.synthetic):
         for note in report.notes:
-            console.print(f"seed {seed}: {note}", style="dim", highlight=False)
+            print(f"seed {seed}: {note}")
     # At another guarantee the papers have no figures.
     if (asked.epsilon, asked.delta) == (1.0, 1e-5):
-        console.print(_papers_page(asked.dataset, runs))
+        _print_papers(asked.dataset, runs)
     if each:
-        console.print(_each_page(asked.dataset, runs))
-    console.print(budget_text(asked.epsilon, asked.delta))
-    console.print(CAVEAT, style="bold")
+        _print_each(asked.dataset, runs)
+    print(budget_text(asked.epsilon, asked.delta))
+    print(CAVEAT)
 
 
 def budget_text(epsilon: float, delta: float) -> str:
@@ -189,44 +181,35 @@ def content(asked: Asked, runs: Runs) -> dict[str, object]:
     }
 
 
-def _each_page(dataset: str, runs: Runs) -> Table:
-    """Scores of each classifier as the papers print them, means over the seeds, beside DP-MERF's."""
-    kinds, theirs = tuple(papers_figures(dataset)), papers_classifiers(dataset)
-    page = Table(
-        title="Each classifier, hard predictions (DP-MERF: Tables 6 and 8)",
-        title_justify="left",
-    )
-    page.add_column("")
-    for kind in kinds:
-        page.add_column(PRINTED[kind], justify="right")
-        page.add_column("DP-MERF", justify="right")
+def _print_each(dataset: str, runs: Runs) -> None:
+    """Prints scores of each classifier as the papers print them, means over the seeds, beside DP-MERF's."""
+    kinds = tuple(papers_figures(dataset))
+    theirs = papers_classifiers(dataset)
+    lines = []
     for name in runs.synthetic[0].printed:
-        cells = []
+        cells = [name]
         for kind in kinds:
-            cells.append(
-                f"{fmean(getattr(report.printed[name], OURS[kind]) for report in runs.synthetic):.3f}"
-            )
+            ours = [getattr(each.printed[name], OURS[kind]) for each in runs.synthetic]
+            cells.append(f"{fmean(ours):.3f}")
             cells.append(f"{theirs[name][kind]:.3f}" if name in theirs else "")
-        page.add_row(name, *cells)
-    return page
+        lines.append(cells)
+    headings = [""]
+    for kind in kinds:
+        headings += [PRINTED[kind], "DP-MERF"]
+    title = "Each classifier, hard predictions (DP-MERF: Tables 6 and 8)"
+    print_table(title, headings, lines)
 
 
-def _papers_page(dataset: str, runs: Runs) -> Table:
-    page = Table(
-        title="Hard predictions, as the papers print them; expected.toml says what else differs",
-        title_justify="left",
-    )
-    page.add_column("")
-    for heading in ("ours", "ours, real", *SOURCES.values()):
-        page.add_column(heading, justify="right")
+def _print_papers(dataset: str, runs: Runs) -> None:
+    """Prints our scores as the papers print theirs, beside these."""
     real = None if runs.real is None else runs.real.printed_mean
+    lines = []
     for name, figures in papers_figures(dataset).items():
         first, *others = (f"{figures[source]:.3f}" for source in SOURCES)
-        ours = [getattr(one, OURS[name]) for one in runs.printed]
-        spread = f" ± {stdev(ours):.3f}" if len(ours) > 1 else ""
-        mine = f"{fmean(ours):.3f}{spread}" if ours else ""
+        values = [getattr(scores, OURS[name]) for scores in runs.printed]
+        ours = mean_and_spread(values) if values else ""
         ceiling = "" if real is None else f"{getattr(real, OURS[name]):.3f}"
-        page.add_row(
-            PRINTED[name], mine, ceiling, f"{first} ± {figures['tolerance']:g}", *others
-        )
-    return page
+        first = f"{first} ± {figures['tolerance']:g}"
+        lines.append([PRINTED[name], ours, ceiling, first, *others])
+    title = "Hard predictions, as the papers print them; expected.toml says what else differs"
+    print_table(title, ["", "ours", "ours, real", *SOURCES.values()], lines)

@@ -36,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 import torch
+from harness.images import labelled_rows, synthetic_rows
 from harness.options import (
     choice,
     choices,
@@ -45,10 +46,10 @@ from harness.options import (
     optional,
     read_options,
 )
-from harness.results import write_json
+from harness.printing import print_table
+from harness.results import read_json, write_json
 from papers.catalogue import load
 from rich.console import Console
-from rich.table import Table
 from torch import nn
 
 from noisegate import Gate, Synthesizer
@@ -396,7 +397,7 @@ def main() -> int:
             write_json(options.json, rows, indent=1)
             if told.stop:
                 return 130
-    _print(rows, console)
+    _print(rows)
     return 0
 
 
@@ -431,10 +432,8 @@ def _real(options: argparse.Namespace) -> Real:
 
 
 def _pixels(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
-    return pixels.astype(np.uint8).reshape(-1, 28, 28, 1), table.column(
-        table.num_columns - 1
-    ).to_numpy()
+    rows = labelled_rows(table)
+    return rows.features, rows.labels
 
 
 def _made(
@@ -462,12 +461,9 @@ def _made(
         console.print(f"ε = {epsilon:g}, seed {seed}: fitted in {held['seconds']} s")
     if not found.exists():
         synthesizer = Synthesizer.load(model)
-        batches = list(synthesizer.images(options.images, seed=seed))
-        pixels = np.concatenate([batch.pixels for batch in batches])
-        labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(
-            np.int64
-        )
-        held = json.loads(figures.read_text("utf-8")) if figures.exists() else {}
+        drawn = synthetic_rows(synthesizer, options.images, seed=seed)
+        pixels, labels = drawn.features, drawn.labels
+        held = read_json(figures, {})
         held |= {
             "certified_epsilon": synthesizer.certificate.epsilon,
             "settings": options.settings,
@@ -601,39 +597,20 @@ def _row(folder: Path, epsilon: float, seed: int) -> dict[str, Any]:
     return row
 
 
-def _print(rows: list[dict[str, Any]], console: Console) -> None:
-    page = Table(
-        "ε",
-        "seed",
-        "classifier",
-        "epochs",
-        *RULES,
-        "published",
-        title="DPImageBench",
-        title_justify="left",
-    )
+def _print(rows: list[dict[str, Any]]) -> None:
+    lines = []
     for row in rows:
-        lines = {
-            name: (f"{of['epochs']} of {of['of']}", of)
-            for name, of in row["classifiers"].items()
-        }
-        lines |= {"mean": ("", row["mean"])} if "mean" in row else {}
-        for name, (epochs, of) in lines.items():
-            published = (
-                f"{PUBLISHED[row['epsilon']]:g}"
-                if name == "mean" and row["epsilon"] in PUBLISHED
-                else ""
-            )
-            figures = (f"{of[rule]:.4f}" for rule in RULES)
-            page.add_row(
-                f"{row['epsilon']:g}",
-                str(row["seed"]),
-                name,
-                epochs,
-                *figures,
-                published,
-            )
-    console.print(page)
+        level = [f"{row['epsilon']:g}", row["seed"]]
+        for name, figures in row["classifiers"].items():
+            epochs = f"{figures['epochs']} of {figures['of']}"
+            scores = [f"{figures[rule]:.4f}" for rule in RULES]
+            lines.append([*level, name, epochs, *scores, ""])
+        if "mean" in row:
+            scores = [f"{row['mean'][rule]:.4f}" for rule in RULES]
+            published = PUBLISHED.get(row["epsilon"], "")
+            lines.append([*level, "mean", "", *scores, published])
+    headings = ["ε", "seed", "classifier", "epochs", *RULES, "published"]
+    print_table("DPImageBench", headings, lines, n_left=len(headings))
 
 
 def _options() -> argparse.Namespace:

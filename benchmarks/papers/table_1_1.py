@@ -8,7 +8,6 @@ against one Gaussian release calibrated for that ε and δ = 1e-5, Φ(μ/2).
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -17,8 +16,8 @@ from statistics import NormalDist
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness.options import optional, read_options
-from rich.console import Console
-from rich.table import Table
+from harness.printing import print_table
+from harness.results import write_json
 
 from noisegate.privacy.accounting import mu_for
 
@@ -28,10 +27,7 @@ DELTA = 1e-5
 
 def main() -> int:
     """Prints the table; 0 when every figure is the paper's, as far as it is printed, else 1."""
-    options = read_options(
-        __doc__,
-        json=optional(Path),
-    )
+    options = read_options(__doc__, json=optional(Path))
     rows = [
         {
             "epsilon": epsilon,
@@ -40,27 +36,17 @@ def main() -> int:
         }
         for epsilon in PUBLISHED
     ]
-    page = Table(title="Probability that an adversary is right", title_justify="left")
-    for heading in ("ε", "bound", "the paper", f"a Gaussian release, δ = {DELTA:g}"):
-        page.add_column(heading, justify="right")
+    lines = []
     for row in rows:
-        shown = (
-            f"{value:.1%}"
-            for value in (row["bound"], PUBLISHED[row["epsilon"]], row["gaussian"])
-        )
-        page.add_row(f"{row['epsilon']:g}", *shown)
-    Console().print(page)
-    if options.json:
-        largest = max(abs(row["bound"] - PUBLISHED[row["epsilon"]]) for row in rows)
-        options.json.write_text(
-            json.dumps({"rows": rows, "largest difference": largest}, indent=2) + "\n",
-            "utf-8",
-        )
-    return (
-        0
-        if all(round(row["bound"], 3) == PUBLISHED[row["epsilon"]] for row in rows)
-        else 1
-    )
+        shares = (row["bound"], PUBLISHED[row["epsilon"]], row["gaussian"])
+        lines.append([f"{row['epsilon']:g}", *(f"{share:.1%}" for share in shares)])
+    headings = ["ε", "bound", "the paper", f"a Gaussian release, δ = {DELTA:g}"]
+    title = "Probability that an adversary is right"
+    print_table(title, headings, lines, n_left=0)
+    largest = max(abs(row["bound"] - PUBLISHED[row["epsilon"]]) for row in rows)
+    write_json(options.json, {"rows": rows, "largest difference": largest})
+    is_same = all(round(row["bound"], 3) == PUBLISHED[row["epsilon"]] for row in rows)
+    return 0 if is_same else 1
 
 
 def bound(epsilon: float) -> float:

@@ -174,57 +174,44 @@ def _missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _print(results: Results, rows: int, missed: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from harness.printing import print_table
 
-    console = Console()
-    page = Table(
-        title="One core, million rows a second, least of several", title_justify="left"
-    )
-    for heading in ("file", "gate", "bare PyArrow and bincount", "ratio"):
-        page.add_column(heading, justify="left" if heading == "file" else "right")
-    for kind, race in results["one core"].items():
-        speeds = [
-            f"{race[f'{who}_rows_per_second'] / 1e6:.2f}" for who in ("gate", "bare")
+    races = [
+        [
+            kind,
+            f"{race['gate_rows_per_second'] / 1e6:.2f}",
+            f"{race['bare_rows_per_second'] / 1e6:.2f}",
+            f"{race['ratio']:.2f}",
         ]
-        page.add_row(kind, *speeds, f"{race['ratio']:.2f}")
-    console.print(page)
-    page = Table(
-        title=f"{rows:,} rows x 20 columns in Parquet, counts of 190 pairs",
-        title_justify="left",
+        for kind, race in results["one core"].items()
+    ]
+    print_table(
+        "One core, million rows a second, least of several",
+        ["file", "gate", "bare PyArrow and bincount", "ratio"],
+        races,
     )
-    headings = (
-        "",
-        "seconds",
-        "rows/s",
-        "rows/s a busy core",
-        "driver MB",
-        "worker MB",
-        "bits",
+    expected = results["expected"]["sums"]
+    headings = ["", "seconds", "rows/s", "rows/s a busy core", "driver MB", "worker MB"]
+    print_table(
+        f"{rows:,} rows x 20 columns in Parquet, counts of 190 pairs",
+        [*headings, "bits"],
+        [
+            _row(job, one, rows, expected)
+            for job, one in results.items()
+            if "seconds" in one and "steps_per_second" not in one
+        ],
     )
-    for heading in headings:
-        page.add_column(heading, justify="right" if heading else "left")
-    for job, one in results.items():
-        if "seconds" in one and "steps_per_second" not in one:
-            page.add_row(*_row(job, one, rows, results["expected"]["sums"]))
-    console.print(page)
-    page = Table(
-        title="Steps of DP-SGD on samples of about 4,096 records", title_justify="left"
+    headings = ["", "steps/s", "core seconds a step", "of the busiest worker"]
+    print_table(
+        "Steps of DP-SGD on samples of about 4,096 records",
+        [*headings, "first step, seconds", "driver MB", "worker MB"],
+        [
+            [job.removeprefix("steps "), *_steps_row(one)]
+            for job, one in results.items()
+            if "steps_per_second" in one
+        ],
     )
-    headings = (
-        "",
-        "steps/s",
-        "core seconds a step",
-        "of the busiest worker",
-        "first step, seconds",
-    )
-    for heading in (*headings, "driver MB", "worker MB"):
-        page.add_column(heading, justify="right" if heading else "left")
-    for job, one in results.items():
-        if "steps_per_second" in one:
-            page.add_row(job.removeprefix("steps "), *_steps_row(one))
-    console.print(page)
-    console.print("\n".join(missed) or "All goals are met.")
+    print("\n".join(missed) or "All goals are met.")
 
 
 def _steps_row(one: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -51,7 +50,7 @@ def main() -> int:
     met = all(race["ratio"] >= RATIO_GOAL for race in races) and (
         growth is None or growth <= MEMORY_GOAL
     )
-    _print(console, races, memory, growth, options.threads)
+    _print(races, memory, growth, options.threads)
     if options.json:
         content = {
             "threads": options.threads,
@@ -144,86 +143,65 @@ def _race(
 ) -> dict[str, Any]:
     """Times both in turns, so that both meet the same machine; bare torch in the way that is fastest here."""
     import numpy as np
+    from harness.measuring import race, seconds_of
 
     # The same sums, up to float32 and the noise of a release; else the race would be no race.
     if not np.allclose(ours(), next(iter(bare.values()))(), atol=rows * 1e-3 + 50):
         raise AssertionError(f"{name}: the two contestants compute different sums")
-    trials = {way: min(_seconds(run) for _ in range(2)) for way, run in bare.items()}
+    trials = {way: min(seconds_of(run) for _ in range(2)) for way, run in bare.items()}
     fastest = min(trials, key=trials.__getitem__)
-    times = [(_seconds(ours), _seconds(bare[fastest])) for _ in range(repeats)]
+    ours_seconds, torch_seconds, ratio = race(ours, bare[fastest], repeats)
     return {
         "name": name,
         "rows": rows,
-        "release_rows_per_second": rows / statistics.median(mine for mine, _ in times),
-        "torch_rows_per_second": rows
-        / statistics.median(theirs for _, theirs in times),
-        "ratio": statistics.median(theirs / mine for mine, theirs in times),
+        "release_rows_per_second": rows / ours_seconds,
+        "torch_rows_per_second": rows / torch_seconds,
+        "ratio": ratio,
         "torch_way": fastest,
     }
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
-
-
 def _print(
-    console: Console,
     races: Sequence[Mapping[str, Any]],
     memory: Sequence[Mapping[str, float]],
     growth: float | None,
     threads: int,
 ) -> None:
-    from rich.table import Table
+    from harness.printing import print_table, verdict
 
-    page = Table(
-        title=f"20 columns, 1,000 Fourier features, 2 labels, {threads} thread(s)",
-        title_justify="left",
-    )
-    for heading in ("rows per second", "noisegate", "bare torch", "ratio", "goal", ""):
-        page.add_column(
-            heading, justify="left" if heading == "rows per second" else "right"
-        )
-    for race in races:
-        speeds = [
-            f"{race[key]:,.0f}"
-            for key in ("release_rows_per_second", "torch_rows_per_second")
-        ]
-        page.add_row(
+    lines = [
+        [
             race["name"],
-            *speeds,
+            f"{race['release_rows_per_second']:,.0f}",
+            f"{race['torch_rows_per_second']:,.0f}",
             f"{race['ratio']:.2f}",
             f"≥ {RATIO_GOAL}",
-            _verdict(race["ratio"] >= RATIO_GOAL),
-        )
-    console.print(page)
+            verdict(race["ratio"] >= RATIO_GOAL),
+        ]
+        for race in races
+    ]
+    print_table(
+        f"20 columns, 1,000 Fourier features, 2 labels, {threads} thread(s)",
+        ["rows per second", "noisegate", "bare torch", "ratio", "goal", ""],
+        lines,
+    )
     if growth is None:
         return
-    page = Table(title="Gate.sum streamed from a Parquet file", title_justify="left")
-    for heading in (
-        "records",
-        "seconds",
-        "peak memory, MB",
-        "beside the first",
-        "goal",
-        "",
-    ):
-        page.add_column(heading, justify="right")
+    lines = []
     for entry in memory:
         beside = entry["peak_megabytes"] / memory[0]["peak_megabytes"]
-        figures = [
-            f"{entry['rows']:,}",
-            f"{entry['seconds']:.1f}",
-            f"{entry['peak_megabytes']:.0f}",
-            f"{beside:.2f}",
-        ]
-        page.add_row(*figures, f"≤ {MEMORY_GOAL}", _verdict(beside <= MEMORY_GOAL))
-    console.print(page)
-
-
-def _verdict(good: bool) -> str:
-    return "[green]pass[/green]" if good else "[red]miss[/red]"
+        lines.append(
+            [
+                f"{entry['rows']:,}",
+                f"{entry['seconds']:.1f}",
+                f"{entry['peak_megabytes']:.0f}",
+                f"{beside:.2f}",
+                f"≤ {MEMORY_GOAL}",
+                verdict(beside <= MEMORY_GOAL),
+            ]
+        )
+    headings = ["records", "seconds", "peak memory, MB", "beside the first", "goal", ""]
+    print_table("Gate.sum streamed from a Parquet file", headings, lines, n_left=0)
 
 
 if __name__ == "__main__":
