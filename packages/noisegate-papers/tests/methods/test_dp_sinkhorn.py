@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate import Budget, DPSinkhorn, Gate
-from noisegate_papers.training.teachers import transport_gradient, transport_plan
+from noisegate_papers.training.transport import transport_gradient, transport_plan
 
 from .test_sharded import SCHEMA, people
 

@@ -98,8 +98,11 @@ def taught(name, weights=None, **settings):
 
 def test_written_out_gradients_are_those_of_the_discriminator():
     teacher, weights, at = taught("gs-wgan", teacher_hidden=(8, 5))
-    rows = teacher.made_rows(at).requires_grad_()
-    found, (scores, slopes) = teacher.discriminator(rows), teacher.scores(weights, rows)
+    rows = teacher.generated_rows(at).requires_grad_()
+    found, (scores, slopes) = (
+        teacher.discriminator(rows),
+        teacher.scores_and_gradients(weights, rows),
+    )
     torch.testing.assert_close(scores, found)
     torch.testing.assert_close(slopes, torch.autograd.grad(found.sum(), rows)[0][:, :1])
 
@@ -108,17 +111,17 @@ def test_the_pull_of_a_generator_is_the_gradient_of_its_loss():
     teacher, weights, at = taught("datalens")
     records = at["records"].clone().requires_grad_()
     loss = torch.nn.functional.softplus(
-        -teacher.discriminator(teacher.made_rows({**at, "records": records}))
+        -teacher.discriminator(teacher.generated_rows({**at, "records": records}))
     ).sum()
     torch.testing.assert_close(
-        teacher.pull(weights, at), torch.autograd.grad(loss, records)[0]
+        teacher.generator_gradient(weights, at), torch.autograd.grad(loss, records)[0]
     )
 
 
 def test_signs_are_of_the_largest_entries_and_votes_are_halves():
     teacher, weights, at = taught("datalens")
     signs = teacher.answer(weights, at, None)["records"]
-    assert torch.equal(signs, teacher.pull(weights, at).sign())
+    assert torch.equal(signs, teacher.generator_gradient(weights, at).sign())
     teacher, weights, at = taught("pate-gan")
     for certain in (
         -9.0,
@@ -139,7 +142,7 @@ def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
     beside = method.projections(SCHEMA, 3)
     votes = teacher.answer(weights, {**at, **beside}, None)["votes"]
     assert votes.sum(dim=2).eq(1).all() and votes.shape == (8, 1, 4)
-    projected = teacher.pull(weights, at) * beside["projection"][:, :, 0]
+    projected = teacher.generator_gradient(weights, at) * beside["projection"][:, :, 0]
     back = (
         method.voted_gradient({"votes": votes, **beside})
         / beside["projection"][:, :, 0]

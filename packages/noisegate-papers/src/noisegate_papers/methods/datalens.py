@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.training.teachers import ShardTeacher, TransportTraining
+    from noisegate_papers.training.guided import TransportTraining
+    from noisegate_papers.training.shard_teacher import ShardTeacher
 
 
 def _largest(given: Mapping[str, Any]) -> Any:
@@ -86,7 +87,7 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
 
     def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a teacher at its start."""
-        from noisegate_papers.training.teachers import largest_signs
+        from noisegate_papers.training.shard_teacher import largest_signs
 
         answer = partial(largest_signs, largest=self.largest, bound=self.bound)
         return self.shard_teacher(schema, answer)
@@ -95,7 +96,7 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
         """Returns the generator at its start; see `GradientMethod`."""
-        from noisegate_papers.training.teachers import TransportTraining
+        from noisegate_papers.training.guided import TransportTraining
 
         return TransportTraining(
             self.taught_start(schema, device), gradient=self.voted_gradient

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.sessions.shards import SampleVector
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.training.teachers import TransportTraining
+    from noisegate_papers.training.guided import TransportTraining
 
 
 @register("dp-sinkhorn")
@@ -100,7 +100,7 @@ class DPSinkhorn(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
         """Returns the generator at its start; see `GradientMethod`."""
-        from noisegate_papers.training.teachers import TransportTraining
+        from noisegate_papers.training.guided import TransportTraining
 
         start = self.guided_start(
             schema, batch=self.generated_count, seed=self.seed, device=device
@@ -116,7 +116,7 @@ class DPSinkhorn(
         """Returns the gradient of the loss at generated records, as a function of a sample of real ones."""
         import torch
 
-        from noisegate_papers.training.teachers import transport_gradient
+        from noisegate_papers.training.transport import transport_gradient
 
         label = schema.layout.label
         inputs = self.real_inputs(schema)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.training.teachers import ShardTeacher, TransportTraining
+    from noisegate_papers.training.guided import TransportTraining
+    from noisegate_papers.training.shard_teacher import ShardTeacher
 
 
 def _coordinates(given: Mapping[str, Any]) -> Any:
@@ -79,7 +80,7 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
 
     def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a teacher at its start."""
-        from noisegate_papers.training.teachers import histogram_votes
+        from noisegate_papers.training.shard_teacher import histogram_votes
 
         answer = partial(histogram_votes, bound=self.bound, bins=self.bins)
         return self.shard_teacher(schema, answer)
@@ -88,7 +89,7 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
         """Returns the generator at its start; see `GradientMethod`."""
-        from noisegate_papers.training.teachers import TransportTraining
+        from noisegate_papers.training.guided import TransportTraining
 
         return TransportTraining(
             self.taught_start(schema, device),

@@ -23,7 +23,8 @@ from noisegate_papers.methods.shards import AUDITED_TEACHERS, ShardSettings
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.training.teachers import ShardTeacher, TransportTraining
+    from noisegate_papers.training.guided import TransportTraining
+    from noisegate_papers.training.shard_teacher import ShardTeacher
 
 
 @register("gs-wgan")
@@ -77,7 +78,7 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
 
     def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a critic at its start."""
-        from noisegate_papers.training.teachers import clipped_answers
+        from noisegate_papers.training.shard_teacher import clipped_answers
 
         answer = partial(clipped_answers, clip_norm=self.clip_norm)
         return replace(
@@ -92,7 +93,7 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
         """Returns the generator at its start; see `GradientMethod`."""
-        from noisegate_papers.training.teachers import TransportTraining
+        from noisegate_papers.training.guided import TransportTraining
 
         return TransportTraining(self.taught_start(schema, device))
 

@@ -20,7 +20,7 @@ from noisegate_papers.methods.steps import (
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.training.teachers import GuidedStart
+    from noisegate_papers.training.guided import GuidedStart
 
 
 @settings
@@ -56,7 +56,7 @@ class GuidedGenerator(RecordGenerator):
         """
         import torch
 
-        from noisegate_papers.training.teachers import GuidedStart
+        from noisegate_papers.training.guided import GuidedStart
 
         label_shares = public_shares(schema, self.label_shares) or (1.0,)
         return GuidedStart(

@@ -23,7 +23,8 @@ from noisegate_papers.methods.shards import AUDITED_TEACHERS, ShardSettings
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.training.teachers import ShardTeacher, StudentTraining
+    from noisegate_papers.training.guided import StudentTraining
+    from noisegate_papers.training.shard_teacher import ShardTeacher
 
 
 @register("pate-gan")
@@ -66,7 +67,7 @@ class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
 
     def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a teacher at its start."""
-        from noisegate_papers.training.teachers import votes
+        from noisegate_papers.training.shard_teacher import votes
 
         return self.shard_teacher(schema, votes)
 
@@ -74,7 +75,7 @@ class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> StudentTraining:
         """Returns generator and student at their start; see `GradientMethod`."""
-        from noisegate_papers.training.teachers import StudentTraining
+        from noisegate_papers.training.guided import StudentTraining
 
         return StudentTraining(
             self.discriminator(schema).to(device),

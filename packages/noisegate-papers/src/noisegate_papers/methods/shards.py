@@ -25,7 +25,8 @@ from noisegate_papers.methods.steps import GENERATOR, Shapes, StepSettings
 
 if TYPE_CHECKING:
     from noisegate_papers.training.adversarial import Discriminator
-    from noisegate_papers.training.teachers import GuidedStart, ShardTeacher, Weights
+    from noisegate_papers.training.guided import GuidedStart
+    from noisegate_papers.training.shard_teacher import ShardTeacher, Weights
 
 AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(
     {
@@ -108,12 +109,12 @@ class ShardSettings(GuidedGenerator):
 
         Args:
             schema: Public schema of the records.
-            answer: What it answers, of `noisegate_papers.training.teachers`.
+            answer: What it answers, of `noisegate_papers.training.shard_teacher`.
         """
-        from noisegate_papers.training.teachers import ShardTeacher
+        from noisegate_papers.training.shard_teacher import ShardTeacher
 
         return ShardTeacher(
-            says=answer,
+            answer_fn=answer,
             discriminator=self.discriminator(schema),
             encode=self.real_inputs(schema),
             label=schema.layout.label,
