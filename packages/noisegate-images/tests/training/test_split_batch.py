@@ -6,7 +6,7 @@ import torch
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.training.moment_matching import SplitBatchLoss
+from noisegate_images.training.split_batch import SplitBatchLoss
 
 NETWORK = ImageNetwork(
     shape=ImageShape(height=8, width=8),

@@ -3,7 +3,7 @@ import pytest
 from tests.shared.stated import certificate
 
 from noisegate.privacy.release import Release
-from noisegate_images.training.moment_matching import read_target
+from noisegate_images.training.target import read_target
 
 
 def made_up(counts, sums, records=None, count_std=2.0):

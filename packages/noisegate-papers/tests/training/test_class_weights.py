@@ -8,11 +8,8 @@ from torch import nn
 from noisegate.queries.feature_map import RowForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
-from noisegate_images.training.moment_matching import (
-    HalvesMatching,
-    Target,
-    class_weights,
-)
+from noisegate_images.training.moment_matching import HalvesMatching
+from noisegate_images.training.target import Target, class_weights
 from noisegate_papers.training.perceptual_matching import (
     MovingAverage,
     PerceptualMatching,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
     from noisegate_images.models.generator import DrawsRecords, Generator
     from noisegate_images.models.image import ImageGenerator
-    from noisegate_images.training.moment_matching import Target
+    from noisegate_images.training.target import Target
 
 IMAGE_FIT: Mapping[str, Any] = MappingProxyType(
     {"ema_decay": 0.998, "stop_at_noise": False, "check_every": 500}
@@ -92,7 +92,7 @@ def released_target(release: Release, maps: Mapping[str, FeatureMap]) -> Target:
         release: The release.
         maps: The feature map of each query whose sums may serve as counts.
     """
-    from noisegate_images.training.moment_matching import read_target
+    from noisegate_images.training.target import read_target
 
     return read_target(release, counts=COUNTS, counters=count_functionals(maps))
 

@@ -452,7 +452,7 @@ def _misses_too_much(fitting: Any) -> bool:
 
     What random poses alone miss is allowed for.
     """
-    from noisegate_images.training.moment_matching import missed_part
+    from noisegate_images.training.target import missed_part
 
     if not ended_far(fitting.discrepancy):
         return False

@@ -46,7 +46,7 @@ class MomentSettings(Settings):
         _Power | None, "a number from -4 to 4; leave it out for equal weights"
     ] = None
     """None weighs classes alike as far as they stand out of the noise, a number by their share to this power, in noise
-    standard deviations; see `noisegate_images.training.moment_matching.class_weights`."""
+    standard deviations; see `noisegate_images.training.target.class_weights`."""
     check_every: Steps = 200
     "Steps between looks at the stopping rule."
     check_batches: _AtLeastTwo = 32

@@ -202,7 +202,7 @@ class DPMGE(
 
     def model(self, release: Release) -> DecodedGaussian:
         """Returns the Gaussians and the decoder of what is drawn from them."""
-        from noisegate_images.training.moment_matching import read_target
+        from noisegate_images.training.target import read_target
         from noisegate_papers.models.decoded import DecodedGaussian
 
         return DecodedGaussian(
@@ -218,7 +218,7 @@ class DPMGE(
         Raises:
             ModelError: if the public images are others than those of the release.
         """
-        from noisegate_images.training.moment_matching import read_target
+        from noisegate_images.training.target import read_target
         from noisegate_papers.training.gaussians import feature_gaussians
 
         target = read_target(release, counts=COUNTS)

@@ -167,7 +167,7 @@ class PerceptualEmbedding(ImageGeneratorSettings):
             device: "auto", "cpu", "cuda" or "mps".
         """
         from noisegate.devices import choose_device
-        from noisegate_images.training.moment_matching import read_target
+        from noisegate_images.training.target import read_target
         from noisegate_papers.training.perceptual_matching import (
             PerceptualMatching,
             Validation,

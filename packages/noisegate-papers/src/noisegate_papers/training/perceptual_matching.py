@@ -23,12 +23,8 @@ from torch import Tensor
 from noisegate.queries.feature_map import TorchForm
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.adam import Adam
-from noisegate_images.training.moment_matching import (
-    Discrepancy,
-    MomentMatching,
-    Target,
-    class_weights,
-)
+from noisegate_images.training.moment_matching import Discrepancy, MomentMatching
+from noisegate_images.training.target import Target, class_weights
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
