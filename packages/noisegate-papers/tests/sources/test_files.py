@@ -14,7 +14,7 @@ from noisegate.sources.frames import read_table
 from noisegate.sources.sources import open_source
 from noisegate.sources.tables.tables import TableSource
 from noisegate_images.sources.decode import ImageReadOptions
-from noisegate_images.sources.images import find_images
+from noisegate_images.sources.find import find_images
 from noisegate_papers.contrib.pretraining.training import read_public_images
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99),), ignore=("id", "old"))

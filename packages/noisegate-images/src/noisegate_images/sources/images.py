@@ -1,6 +1,5 @@
 """Private images, read once through in constant memory and handed on as bytes with their labels."""
 
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from copy import copy
@@ -11,7 +10,6 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.atomic import shown_path
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images
 from noisegate.schema import ImageShape, Schema
@@ -19,13 +17,8 @@ from noisegate.schema.parsing import Mask
 from noisegate.schema.pixels import check_machine_memory
 from noisegate.sources.stores import (
     absolute_path,
-    in_store,
-    list_children,
-    read_status,
-    unreadable_error,
 )
 from noisegate.sources.tables.parts import (
-    PARQUET,
     ParquetFile,
     Part,
     Stamp,
@@ -36,10 +29,8 @@ from noisegate.sources.tables.tables import (
     RawBatch,
     Source,
     call_with_location,
-    is_folder,
 )
 from noisegate.sources.units import UnitLimit
-from noisegate_images.sources.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.sources.decode import (
     ImageOrigin,
     ImageReadOptions,
@@ -47,38 +38,27 @@ from noisegate_images.sources.decode import (
     Pictures,
     decode_picture,
 )
-from noisegate_images.sources.folders import (
-    ImageFolder,
-    ImageList,
-    find_list,
-    list_folder,
-)
-from noisegate_images.sources.memory import ImageParquet, image_columns, memory_images
+from noisegate_images.sources.find import find_images
+from noisegate_images.sources.memory import ImageParquet, memory_images
 
-_SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-_UNREAD = {
-    "cifar-10-batches-py": "CIFAR10",
-    "batches.meta": "CIFAR10",
-    "cifar-100-python": "CIFAR100",
-}
-_UNREAD |= {"stl10_binary": "STL10", "train_X.bin": "STL10", "train_32x32.mat": "SVHN"}
 OnError: TypeAlias = Literal["refuse", "skip"]
-_BATCH_BYTES = 1 << 26  # of one batch, once it is read as numbers
-_BLOCK = 256  # the gate sums blocks of so many records and pads shorter ones, so smaller batches save no memory
-_WIDE = (
-    _BLOCK * 256 * 256 * 3
-)  # numbers of a batch; blocks of larger images have fewer records
-_MOST_ROWS = 4096
+_BATCH_BYTES = 1 << 26
+"""Of one batch, once it is read as numbers."""
+_BLOCK = 256
+"""The gate sums blocks of so many records and pads shorter ones, so that smaller batches save no memory."""
+_MAX_BLOCK_NUMBERS = _BLOCK * 256 * 256 * 3
+"""Numbers of a block; blocks of larger images have fewer records."""
+_MAX_BATCH_ROWS = 4096
+_THREAD_BYTES_A_NUMBER = 18
+"""What a thread takes, about: a batch as bytes and as float64, each twice."""
 
 
 def batch_rows_of(shape: ImageShape) -> int:
     """Returns how many images are read at a time: some 64 MB as numbers, and 256 unless they are very large."""
-    blocks = max(1, _BATCH_BYTES // (8 * shape.size * _BLOCK))
-    return (
-        min(_MOST_ROWS, blocks * _BLOCK)
-        if _BLOCK * shape.size <= _WIDE
-        else max(1, _WIDE // shape.size)
-    )
+    if _BLOCK * shape.size > _MAX_BLOCK_NUMBERS:
+        return max(1, _MAX_BLOCK_NUMBERS // shape.size)
+    block_count = max(1, _BATCH_BYTES // (8 * shape.size * _BLOCK))
+    return min(_MAX_BATCH_ROWS, block_count * _BLOCK)
 
 
 class ImageSource(Source[ImageOrigin]):
@@ -115,42 +95,44 @@ class ImageSource(Source[ImageOrigin]):
         form = schema.images
         if form is None:
             raise SchemaError(
-                "the schema describes a table; describe images under [images], or with pixel_schema(...)"
+                "the schema describes a table; describe images under [images], or with "
+                "pixel_schema(...)"
             )
         if form.shape.channels not in (1, 3):
             raise SchemaError(
-                f"channels = {form.shape.channels}: images are read as grey (1) or colour (3)"
+                f"channels = {form.shape.channels}: images are read as grey (1) or "
+                "colour (3)"
             )
         check_on_error(on_error)
-        rows = batch_rows_of(form.shape)
-        # What a thread takes, about: a batch as bytes and as float64, each twice.
-        check_machine_memory(form.shape, 18 * rows * form.shape.size, "reading them")
-        rows = rows if batch_rows is None else batch_rows
-        super().__init__(schema, show_values=show_values, batch_rows=rows, units=units)
-        unit = None if units is None else units.column
-        options = self._options = ImageReadOptions(
-            form=form, unit_column=unit, show_values=show_values
+        default_rows = batch_rows_of(form.shape)
+        thread_bytes = _THREAD_BYTES_A_NUMBER * default_rows * form.shape.size
+        check_machine_memory(form.shape, thread_bytes, "reading them")
+        super().__init__(
+            schema,
+            show_values=show_values,
+            batch_rows=default_rows if batch_rows is None else batch_rows,
+            units=units,
         )
-        in_file = isinstance(source, str | Path)
+        self._options = ImageReadOptions(
+            form=form,
+            unit_column=None if units is None else units.column,
+            show_values=show_values,
+        )
         if origins is None:
-            origins = (
-                find_images(Path(source), options)
-                if in_file
-                else memory_images(source, options)
-            )
+            origins = _origins_of(source, self._options)
+        self._path = Path(source) if isinstance(source, str | Path) else None
         if not origins:
-            what = source if in_file else type(source).__name__
-            raise DataError(
-                f"{what}: there are no images; check the {'path' if in_file else 'data'}"
-            )
-        self.name = (Path(source).name or str(source)) if in_file else origins[0].name
-        self._path = Path(source) if in_file else None
-        self._form, self._skip, self._origins, self._counting = (
-            form,
-            on_error == "skip",
-            origins,
-            threading.Lock(),
-        )
+            what = type(source).__name__ if self._path is None else source
+            cure = "data" if self._path is None else "path"
+            raise DataError(f"{what}: there are no images; check the {cure}")
+        if self._path is None:
+            self.name = origins[0].name
+        else:
+            self.name = self._path.name or str(source)
+        self._form = form
+        self._skip = on_error == "skip"
+        self._origins = origins
+        self._counting = threading.Lock()
 
     def check_against_schema(self) -> None:
         """Checks names, types and shapes, as far as they are told without reading an image."""
@@ -181,18 +163,17 @@ class ImageSource(Source[ImageOrigin]):
 
     def split_into_parts(self, part_bytes: int, share_count: int = 1) -> Iterator[Part]:
         """Yields row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
-        origins = self._found()
-        if self._units is None and all(
-            isinstance(origin, ImageParquet) for origin in origins
-        ):
-            for path in (origin.path for origin in origins):
-                for file_part, file_stamp in split_file(ParquetFile(path), part_bytes):
-                    origin = ImageParquet(path, self._options, file_part)
-                    yield Part(self._restricted_to([origin]), {path: file_stamp})
+        origins = self._checked_origins()
+        is_parquet = all(isinstance(origin, ImageParquet) for origin in origins)
+        if self._units is not None or not is_parquet:
+            yield from self.split_into_shares(share_count)
             return
-        yield from self.split_into_shares(share_count)
+        for path in (origin.path for origin in origins):
+            for file_part, file_stamp in split_file(ParquetFile(path), part_bytes):
+                row_groups = ImageParquet(path, self._options, file_part)
+                yield Part(self._restricted_to([row_groups]), {path: file_stamp})
 
-    def _found(self) -> list[ImageOrigin]:
+    def _checked_origins(self) -> list[ImageOrigin]:
         self.check_can_be_split()
         self.check_against_schema()
         assert self._path is not None
@@ -200,10 +181,13 @@ class ImageSource(Source[ImageOrigin]):
 
     def _copy_for_other_processes(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
-        whole._origins = origins = self._found()
-        return whole, {
-            path: read_stamp(path) for origin in origins for path in origin.kept_in()
+        whole._origins = self._checked_origins()
+        stamps = {
+            path: read_stamp(path)
+            for origin in whole._origins
+            for path in origin.kept_in()
         }
+        return whole, stamps
 
     def _read_origin(self, origin: ImageOrigin) -> Iterator[RawBatch]:
         for pictures in origin.batches(self.batch_rows):
@@ -226,32 +210,43 @@ class ImageSource(Source[ImageOrigin]):
             )
         rows = np.arange(len(records)) if is_used is None else np.flatnonzero(is_used)
         pixels = np.empty((len(rows), *self._form.shape.axes), dtype=np.uint8)
-        kept = np.zeros(len(rows), dtype=np.bool_)
-        for place, row in enumerate(rows):
-            found = self._pixels(records, int(row), origin, rows_before)
-            if found is not None:
-                pixels[place], kept[place] = found, True
-        if not kept.all():
+        is_usable = np.zeros(len(rows), dtype=np.bool_)
+        for index, row in enumerate(rows):
+            picture = self._pixels(records, int(row), origin, rows_before)
+            if picture is not None:
+                pixels[index] = picture
+                is_usable[index] = True
+        if not is_usable.all():
             with self._counting:
-                self.skipped += int(np.count_nonzero(~kept))
-        return Images(pixels[kept], None if codes is None else codes[rows[kept]])
+                self.skipped += int(np.count_nonzero(~is_usable))
+        usable_codes = None if codes is None else codes[rows[is_usable]]
+        return Images(pixels[is_usable], usable_codes)
 
     def _pixels(
-        self, pictures: Pictures, row: int, origin: ImageOrigin, done: int
+        self, pictures: Pictures, row: int, origin: ImageOrigin, rows_before: int
     ) -> npt.NDArray[np.uint8] | None:
-        failed = False
+        """Returns the pixels of a picture; None for one that is skipped.
+
+        Raises:
+            DataError: if it cannot be used, or its file cannot be read.
+        """
         try:
             return decode_picture(pictures.pictures[row], self._form)
         except PictureProblem as problem:
+            if self._skip:
+                return None
             reason = f"{problem}; or skip such images with {said('on_error', 'skip')}"
-        except OSError as problem:  # of the disk: it says nothing about the picture, which may be readable later
-            failed, reason = (
-                True,
-                f"cannot be read: {problem.strerror}; check its permissions",
-            )
-        if self._skip and not failed:
-            return None
-        raise DataError(f"{origin.locate(done + row)}: the image {reason}")
+        except OSError as problem:
+            # Of the disk: it says nothing about the picture, which may be readable later.
+            reason = f"cannot be read: {problem.strerror}; check its permissions"
+        raise DataError(f"{origin.locate(rows_before + row)}: the image {reason}")
+
+
+def _origins_of(source: Any, options: ImageReadOptions) -> list[ImageOrigin] | None:
+    """Returns where images are: at a path, or in memory; None where that is a table."""
+    if isinstance(source, str | Path):
+        return find_images(Path(source), options)
+    return memory_images(source, options)
 
 
 def check_on_error(on_error: str) -> None:
@@ -270,139 +265,33 @@ def open_images(
     units: UnitLimit | None,
     on_error: str,
 ) -> ImageSource | None:
-    """Return the images in ``data``; None where that is a table, such as one with a column for each pixel."""
+    """Opens images for the gate.
+
+    Args:
+        data: A path, or images in memory.
+        schema: Public schema of the images.
+        show_values: Whether messages may quote values of records.
+        units: Whose image each one is, and how many of each are used; None for one
+            person an image.
+        on_error: What is done with a picture that cannot be used: "refuse" or "skip".
+
+    Returns:
+        The images; None where that is a table, such as one with a column for each pixel.
+    """
     assert schema.images is not None
-    unit = None if units is None else units.column
     options = ImageReadOptions(
-        form=schema.images, unit_column=unit, show_values=show_values
+        form=schema.images,
+        unit_column=None if units is None else units.column,
+        show_values=show_values,
     )
-    found = (
-        find_images(Path(data), options)
-        if isinstance(data, str | Path)
-        else memory_images(data, options)
-    )
-    how: Any = {
-        "show_values": show_values,
-        "units": units,
-        "on_error": on_error,
-        "origins": found,
-    }
-    return None if found is None else ImageSource(data, schema, **how)
-
-
-def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Returns the images at ``path``, or None if it may be a table, such as one with a column for each pixel."""
-    # A folder of idx files stands for its training set, as in torchvision; another part is chosen by giving its file.
-    try:
-        if in_store(path):
-            return _stored(path, options)
-        return _folder(path, options) if is_folder(path) else _file(path, options)
-    except FileNotFoundError:
-        return None  # a table, then, whose reader says so
-    except OSError as error:
-        raise unreadable_error(path, error) from None
-
-
-def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Returns images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
-    within = list_children(path) if read_status(path).is_folder else [path]
-    files = [file for file in within if not file.name.startswith((".", "_"))]
-    tables = [file for file in files if file.suffix.lower() in PARQUET]
-    if any(file.suffix.lower() == ".csv" for file in files):
+    origins = _origins_of(data, options)
+    if origins is None:
         return None
-    if len(tables) < len(files):
-        raise DataError(
-            f"{shown_path(path)}: images are read from a store as Parquet with a "
-            "column of images, and nothing else may lie beside it; write them so, or "
-            "mount the store as a disk"
-        )
-    found = any(image_columns(ParquetFile(table).columns()) for table in tables)
-    return [ImageParquet(table, options) for table in tables] if found else None
-
-
-def _file(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    with path.open("rb") as stream:
-        start = stream.read(4)
-    if start == b"PAR1" or path.suffix.lower() in PARQUET:
-        return (
-            [ImageParquet(path, options)]
-            if image_columns(ParquetFile(path).columns())
-            else None
-        )
-    if path.suffix.lower() == ".npz":
-        return [ImageArrays(path, options)]
-    if IDX.fullmatch(path.name):
-        return [IdxImages(path, options)]
-    if path.suffix.lower() in _SINGLE:
-        raise DataError(
-            f"{path.name}: is one image; give the folder of all images, with a folder for each class"
-        )
-    return None
-
-
-def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    if known := _training_set(path, options):
-        return known
-    entries = sorted(
-        entry for entry in path.iterdir() if not entry.name.startswith((".", "_"))
+    return ImageSource(
+        data,
+        schema,
+        show_values=show_values,
+        units=units,
+        on_error=on_error,
+        origins=origins,
     )
-    tables = [entry for entry in entries if entry.suffix.lower() in PARQUET]
-    listing = list_folder(path)
-    if tables:
-        if not any(image_columns(ParquetFile(table).columns()) for table in tables):
-            return None
-        if len(listing.files) + len(listing.folders) > len(tables):
-            raise DataError(
-                f"{path}: holds Parquet and other files or folders, which would not be read; keep one kind"
-            )
-        return [ImageParquet(table, options) for table in tables]
-    if (table := find_list(path, options)) is not None:
-        return [ImageList(path / table, options)]
-    csv = any(entry.suffix.lower() == ".csv" for entry in entries)
-    return (
-        None
-        if csv and not listing.files and not listing.folders
-        else [ImageFolder(path, options)]
-    )
-
-
-def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
-    """Returns the training set in idx files that torchvision keeps in ``path``, the root or the folder of the data."""
-    found: list[ImageOrigin] = []
-    for place in (path, path / "raw", *sorted(path.glob("*/raw"))):
-        names = set(_names(place)) if place.is_dir() else set()
-        if (
-            unread := next((name for name in _UNREAD if name in names), None)
-        ) is not None:
-            raise DataError(
-                f"{path}: holds {unread}, as torchvision keeps {_UNREAD[unread]}, which is not read; give the data set "
-                f"torchvision.datasets.{_UNREAD[unread]}(...) to noisegate.fit, or write it as .npz (see the page on "
-                "images)"
-            )
-        idx = sorted(
-            {name.removesuffix(".gz") for name in names if IDX.fullmatch(name)}
-        )
-        parts = [name for name in idx if "train-" in name] or idx
-        if len(parts) > 1:
-            raise DataError(
-                f"{place}: holds several sets of images, such as {parts[0]}; give the file of one of them"
-            )
-        for part in parts:  # torchvision leaves the packed file beside the unpacked one
-            found.append(
-                IdxImages(place / (part if part in names else f"{part}.gz"), options)
-            )
-    if len(found) > 1:
-        raise DataError(
-            f"{path}: holds several data sets; give the folder of one of them"
-        )
-    return found
-
-
-def _names(folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):
-                raise DataError(
-                    f"{folder}: holds a pipe, a device or a socket, which is not an image; remove it"
-                )
-            yield entry.name

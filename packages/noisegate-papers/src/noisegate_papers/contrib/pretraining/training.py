@@ -25,8 +25,9 @@ from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.parsing import is_text
 from noisegate.settings import Settings, Within
 from noisegate_images.sources.decode import ImageOrigin, ImageReadOptions
+from noisegate_images.sources.find import find_images
 from noisegate_images.sources.folders import ImageFolder, list_folder
-from noisegate_images.sources.images import ImageSource, check_on_error, find_images
+from noisegate_images.sources.images import ImageSource, check_on_error
 from noisegate_images.training.adam import Stateful
 
 _AT_ONCE = 1024
