@@ -130,7 +130,7 @@ def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
 
 
 @wrong(
-    "shards.ShardVectors._exact_vector",
+    "shards.ShardVectors.exact_vector",
     "test_a_public_schedule_says_who_learns_whoever_is_asked",
 )
 def learning_when_asked(right: Any, vectors: Any, records: Any, asked: Any) -> Any:
@@ -155,7 +155,7 @@ def cheaper_where_teachers_agree(plant: Plant) -> None:
 
     agreements = [0.0]
 
-    @plant.wrap("shards.ShardVectors._exact_vector")
+    @plant.wrap("shards.ShardVectors.exact_vector")
     def _(right: Any, vectors: Any, records: Any, asked: Any) -> Any:
         found = right(vectors, records, asked)
         norm = float(np.linalg.norm(found))

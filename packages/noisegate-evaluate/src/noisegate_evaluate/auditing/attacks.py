@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from noisegate.errors import OptionError
+from noisegate.gate.gate import Gate
 from noisegate.methods.method import Method
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
@@ -41,7 +42,7 @@ from noisegate_evaluate.auditing.measure import (
     see_sums,
     sensitivity_factor,
 )
-from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
+from noisegate_evaluate.auditing.watched import SampleVectors, Vector, Watch
 
 Progress = Callable[
     [int, int], None
@@ -82,26 +83,23 @@ class Auditor:
     def query(self, table: Any, watch: Watch, records: int) -> Release:
         """Returns the release of made-up records, whose number is public, hence the same in both worlds."""
         budget = self.budget
-        units = (
-            {"unit_column": UNIT, "contributions": budget.contributions}
-            if budget.contributions
-            else {}
+        has_units = budget.contributions is not None
+        gate = Gate(
+            table,
+            schema=self.schema,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=budget.adjacency,
+            records=records,
+            unit_column=UNIT if has_units else None,
+            contributions=budget.contributions,
+            engine=watch,
         )
-        claim = {
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "adjacency": budget.adjacency,
-        }
-        return self.method.query(
-            WatchedGate(
-                table,
-                watch=watch,
-                schema=self.schema,
-                records=records,
-                **claim,
-                **units,
-            )
-        )
+        gate.watched_steps = watch.watched_steps
+        gate.see_marginals = watch.see_marginals
+        # An audit makes up its records, and asks about them as often as it likes.
+        gate.counted = False
+        return self.method.query(gate)
 
     def query_world(
         self, worlds: Worlds | FamilyWorlds, world: int, watch: Watch
@@ -111,46 +109,47 @@ class Auditor:
 
     def worst_worlds(self) -> Worlds | FamilyWorlds:
         """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
-        made_up, adjacency, steps = (
-            self._made_up(),
-            self.budget.adjacency,
-            list[Vector](),
-        )
+        made_up = self._made_up()
+        start = self._worlds(made_up, (0, 1))
+        # What each record does to a step, or in shards to the last step, whose teachers
+        # have learnt the most: (records, numbers), over the noise.
+        steps: list[Vector] = []
 
-        def keep(plan: Plan, noisy: Vector, vectors: Vectors) -> None:
+        def see_step(plan: Plan, noisy: Vector, vectors: SampleVectors) -> None:
             if not steps:
                 steps.append(_moves(vectors, len(made_up)))
 
-        def keep_sums(plan: Plan, noisy: Vector, sums: Vector) -> None:
-            steps[:] = [sums]  # of the last step, whose teachers have learnt the most
+        def see_sum(plan: Plan, noisy: Vector, sums: Vector) -> None:
+            steps[:] = [sums]
 
-        start = self._worlds(made_up, (0, 1))
-        linked = isinstance(start, FamilyWorlds)
-        parts, singles = (
-            (made_up, start.singles) if linked else (_singles(made_up), made_up)
+        is_linked = isinstance(start, FamilyWorlds)
+        watch = Watch(
+            parts=made_up if is_linked else _singles(made_up),
+            singles=start.singles if is_linked else made_up,
+            on_step=see_step,
+            on_sum=see_sum,
         )
-        watch = Watch(parts=parts, singles=singles, on_step=keep, on_sum=keep_sums)
         release = self.query_world(start, 0, watch)
         queries = [
             sums.reshape(len(made_up), -1) / release.noise_std[name]
             for name, sums in watch.sums.items()
         ]
-        vectors = np.concatenate(
-            [np.zeros((len(made_up), 1)), *queries, *steps], axis=1
-        )
-        chosen = _farthest(vectors, adjacency, sampled=bool(steps))
+        no_numbers = np.zeros((len(made_up), 0))
+        vectors = np.concatenate([no_numbers, *queries, *steps], axis=1)
+        chosen = _farthest(vectors, self.budget.adjacency, sampled=bool(steps))
         return self._worlds(made_up, chosen)
 
     def _made_up(self) -> Any:
+        """Returns made-up records, or families; few of what takes long."""
         if isinstance(self.schema, LinkedSchema):
-            return [made_up_family(self.schema, place) for place in range(_FEW)]
+            return [made_up_family(self.schema, index) for index in range(_FEW)]
         plan = self.method.plan(self.schema, self.budget)
-        trained = any(
+        trains_teachers = any(
             isinstance(mechanism, NoisySteps)
             and isinstance(mechanism.query, ShardQuery)
             for mechanism in plan.mechanisms
         )
-        return candidates(self.schema, _FEW if trained else _CANDIDATES)
+        return candidates(self.schema, _FEW if trains_teachers else _CANDIDATES)
 
     def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
         if isinstance(self.schema, LinkedSchema):
@@ -164,14 +163,10 @@ class Auditor:
     ) -> tuple[Seen, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
         seen = Seen(world=world)
-        parts, on_step = (
-            [worlds.records(0), worlds.records(1)],
-            partial(see_step, seen, self.budget.adjacency),
-        )
         watch = Watch(
-            parts=parts,
+            parts=[worlds.records(0), worlds.records(1)],
             singles=worlds.singles,
-            on_step=on_step,
+            on_step=partial(see_step, seen, self.budget.adjacency),
             on_sum=partial(see_sums, seen),
         )
         release = self.query_world(worlds, world, watch)
@@ -179,11 +174,24 @@ class Auditor:
         return seen, release.certificate
 
     def report(
-        self, kind: str, found: float, runs: int, chance: float, **told: Any
+        self,
+        kind: str,
+        lower_bound: float,
+        runs: int,
+        chance: float,
+        guessed: tuple[float, float] | None = None,
     ) -> AuditReport:
         """Returns the report of an attack that guesses, and says nothing of the noise."""
-        told |= {"lower_bound": found, "from_guesses": found}
-        return AuditReport.of(self.method.name, kind, self.budget, runs, chance, **told)
+        return AuditReport.of(
+            self.method.name,
+            kind,
+            self.budget,
+            runs,
+            chance,
+            lower_bound=lower_bound,
+            from_guesses=lower_bound,
+            guessed=guessed,
+        )
 
     def bound(
         self, events: tuple[Event, ...], hits: Any, alarms: Any, chance: float
@@ -224,16 +232,20 @@ def _farthest(
     vectors: Vector, adjacency: Adjacency, *, sampled: bool
 ) -> tuple[int, int]:
     """Returns which two records make the worst neighbours: the one that is there anyway, or is replaced, first."""
-    best, chosen = -1.0, (0, 1)
-    for first, one in enumerate(vectors):
-        basis = orthonormal(one[None])
+    chosen = (0, 1)
+    largest = -1.0
+    for first, record in enumerate(vectors):
+        basis = orthonormal(record[None])
         for second, other in enumerate(vectors):
-            apart = other - one if adjacency is Adjacency.REPLACE_ONE else other
-            if sampled and adjacency is Adjacency.ADD_REMOVE:
-                apart = other - basis.T @ (basis @ other)
-            length = float(np.linalg.norm(apart))
-            if first != second and length > best * (1 + 1e-9):
-                best, chosen = length, (first, second)
+            difference = other
+            if adjacency is Adjacency.REPLACE_ONE:
+                difference = other - record
+            elif sampled:
+                difference = other - basis.T @ (basis @ other)
+            length = float(np.linalg.norm(difference))
+            if first != second and length > largest * (1 + 1e-9):
+                largest = length
+                chosen = first, second
     return chosen
 
 
@@ -258,9 +270,14 @@ def one_run(
         right_guesses(coins[1:], scores[1:], guesses)
         for scores in _canary_scores(auditor, canaries, coins)
     ]
-    others, part = len(canaries) - 1, chance / len(_PRIORS)
     found = max(
-        one_run_epsilon(right, guesses, others, delta=budget.delta, chance=part)
+        one_run_epsilon(
+            right,
+            guesses,
+            len(canaries) - 1,
+            delta=budget.delta,
+            chance=chance / len(_PRIORS),
+        )
         for right in rights
     )
     progress(1, 1)
@@ -272,7 +289,7 @@ def _canary_scores(
 ) -> list[Vector]:
     steps: list[tuple[Vector, Vector]] = []
 
-    def keep(plan: Plan, noisy: Vector, vectors: Vectors) -> None:
+    def keep(plan: Plan, noisy: Vector, vectors: SampleVectors) -> None:
         rate = sampling_rate(plan)
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 
@@ -435,6 +452,6 @@ def _singles(records: EncodedTable) -> list[EncodedTable]:
     return [records.rows(slice(place, place + 1)) for place in range(len(records))]
 
 
-def _moves(vectors: Vectors, records: int) -> Vector:
+def _moves(vectors: SampleVectors, records: int) -> Vector:
     """Returns what each record by itself does to the vector of a sample without any, (records, numbers)."""
     return np.stack([vectors((place,)) for place in range(records)]) - vectors(())

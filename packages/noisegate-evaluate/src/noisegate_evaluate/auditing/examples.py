@@ -46,14 +46,16 @@ _WARD = Categorical(name="ward", levels=("north", "south", "east", "west"))
 TABLE = Schema((_AGE, _DOSE, _WARD, Boolean(name="ill")), label="ill")
 _VISIT = Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent")))
 _CODE = Schema((Categorical(name="code", levels=("heart", "lung", "other")),))
-_OF_A_VISIT: Mapping[str, Any] = {
-    "parent": "patients",
-    "parent_key": "id",
-    "order": "day",
-    "most": 5,
-}
 _PATIENTS = LinkedTable(name="patients", key="id", schema=Schema((_AGE,)))
-_VISITS = LinkedTable(name="visits", key="visit", schema=_VISIT, **_OF_A_VISIT)
+_VISITS = LinkedTable(
+    name="visits",
+    key="visit",
+    schema=_VISIT,
+    parent="patients",
+    parent_key="id",
+    order="day",
+    most=5,
+)
 _DIAGNOSES = LinkedTable(
     name="diagnoses", schema=_CODE, parent="visits", parent_key="visit", most=3
 )
@@ -95,9 +97,9 @@ def _of_model(
     folder: Path, schema: object, settings: dict[str, Any]
 ) -> tuple[Method, AnySchema, Budget]:
     if schema is not None or settings:
-        cure = "leave out those that were given."
         raise OptionError(
-            f"{folder} is a model, which has its own schema and settings; {cure}"
+            f"{folder} is a model, which has its own schema and settings; leave "
+            "out those that were given."
         )
     certificate = verify_model(folder).certificate
     if "schema" not in certificate.public:
@@ -129,17 +131,15 @@ def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[st
         from noisegate_images.networks.encoder import SHIPPED_SHA256
 
         assert IMAGES.images is not None
-        made_of: Any = {
-            "features": 144,
-            "latent": 2,
-            "channels": (4, 2),
-            "encoder": SHIPPED_SHA256,
-            "layer": "last",
-        }
-        design, path = (
-            DecoderDesign(shape=IMAGES.images.shape, **made_of),
-            folder / "decoder.safetensors",
+        design = DecoderDesign(
+            shape=IMAGES.images.shape,
+            features=144,
+            latent=2,
+            channels=(4, 2),
+            encoder=SHIPPED_SHA256,
+            layer="last",
         )
+        path = folder / "decoder.safetensors"
         path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
         found["decoder"] = str(path)
     return found

@@ -23,7 +23,7 @@ from noisegate.privacy.events import (
 from noisegate.privacy.gradient_plan import steps_of
 from noisegate.privacy.plan import Budget, Plan
 from noisegate.privacy.release import Release
-from noisegate_evaluate.auditing.watched import Vector, Vectors
+from noisegate_evaluate.auditing.watched import SampleVectors, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +56,18 @@ class AuditReport:
         claim: Budget | Certificate,
         runs: int,
         chance: float,
-        **told: Any,
+        **findings: Any,
     ) -> Self:
-        """Returns what was `told` of a claim, wrong with at most a `chance`."""
-        stated: dict[str, Any] = {
-            "claim": claim.epsilon,
-            "delta": claim.delta,
-            "adjacency": claim.adjacency.value,
-        }
+        """Returns the findings on a claim, which are wrong with at most a `chance`."""
         return cls(
-            method=method, kind=kind, **stated, runs=runs, confidence=1 - chance, **told
+            method=method,
+            kind=kind,
+            claim=claim.epsilon,
+            delta=claim.delta,
+            adjacency=claim.adjacency.value,
+            runs=runs,
+            confidence=1 - chance,
+            **findings,
         )
 
     @property
@@ -103,10 +105,10 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report as a JSON object."""
-        told = {
+        figures = {
             name: value for name, value in asdict(self).items() if value is not None
         }
-        return {**told, "holds": self.holds, "verdict": self.verdict}
+        return {**figures, "holds": self.holds, "verdict": self.verdict}
 
 
 _DELTAS = (
@@ -143,13 +145,8 @@ def rate_limits(found: int, trials: int, chance: float) -> tuple[float, float]:
     """Returns limits of a probability, below and above with `chance`/2 (Clopper, Pearson 1934)."""
     from scipy import stats
 
-    low = float(stats.beta.ppf(chance / 2, found, trials - found + 1)) if found else 0.0
-    high = (
-        float(stats.beta.isf(chance / 2, found + 1, trials - found))
-        if found < trials
-        else 1.0
-    )
-    return low, high
+    interval = stats.binomtest(found, trials).proportion_ci(1 - chance, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def sensitivity_factor(
@@ -295,7 +292,7 @@ def see_step(
     adjacency: Adjacency,
     plan: Plan,
     noisy: Vector,
-    vectors: Vectors,
+    vectors: SampleVectors,
 ) -> None:
     """Adds a step; `vectors` is of samples of the record of both worlds, of the old one if any, of the new one.
 
@@ -397,55 +394,51 @@ def measured(
     # A quarter of `chance` each goes to the noise of queries along the difference, to the noise in all directions, and
     # to guesses. How loud the noise is may be told along the difference, which finds noise that is missing there, or in
     # all directions, of which there are thousands, unless it is surely louder along the difference.
-    events, delta, adjacency = (
-        certificate.events,
-        certificate.delta,
-        certificate.adjacency,
-    )
-    names = sorted({name for one in seen for name in one.residuals})
-    left = {
-        name: np.concatenate([one.residuals.get(name, []) for one in seen])
+    events = certificate.events
+    names = sorted({name for run in seen for name in run.residuals})
+    limits = {
+        name: spread_limits(
+            np.concatenate([run.residuals.get(name, []) for run in seen]),
+            chance / 4 / len(names),
+        )
         for name in names
     }
-    limits = {
-        name: spread_limits(left[name], chance / 4 / len(names)) for name in names
-    }
-    squares = math.fsum(one.squares[0] for one in seen)
     everywhere = spread_limits(
-        math.sqrt(squares), chance / 4, degrees=sum(one.squares[1] for one in seen)
+        math.sqrt(math.fsum(run.squares[0] for run in seen)),
+        chance / 4,
+        degrees=sum(run.squares[1] for run in seen),
     )
-    loudest = [{name: high for name, (_, high) in limits.items()}]
-    loudest += [
-        {
-            name: high if low > everywhere[1] else everywhere[1]
-            for name, (low, high) in limits.items()
-        }
-    ]
-    from_noise = max(
-        accounting.epsilon(_as_measured(seen, events, one), delta, adjacency)
-        for one in loudest
-    )
-    factor = guessed_factor(seen, events, adjacency, chance / 4)
-    from_guesses = (
-        accounting.epsilon(
-            [scaled(event, factor) for event in events], delta, adjacency
-        )
-        if factor
-        else 0.0
-    )
-    along = (
-        max((low for low, _ in limits.values()), default=0.0),
-        min(loudest[0].values(), default=math.inf),
-    )
-    told: dict[str, Any] = {
-        "from_noise": from_noise,
-        "from_guesses": from_guesses,
-        "noise": everywhere,
-        "along": along,
+
+    def epsilon(events: Sequence[Event]) -> float:
+        return accounting.epsilon(events, certificate.delta, certificate.adjacency)
+
+    along = {name: high for name, (_, high) in limits.items()}
+    in_all_directions = {
+        name: high if low > everywhere[1] else everywhere[1]
+        for name, (low, high) in limits.items()
     }
-    told["lower_bound"] = max(from_noise, from_guesses)
+    from_noise = max(
+        epsilon(_as_measured(seen, events, loudest))
+        for loudest in (along, in_all_directions)
+    )
+    factor = guessed_factor(seen, events, certificate.adjacency, chance / 4)
+    from_guesses = 0.0
+    if factor:
+        from_guesses = epsilon([scaled(event, factor) for event in events])
     return AuditReport.of(
-        certificate.method, kind, certificate, len(seen), chance, **told
+        certificate.method,
+        kind,
+        certificate,
+        len(seen),
+        chance,
+        lower_bound=max(from_noise, from_guesses),
+        from_noise=from_noise,
+        from_guesses=from_guesses,
+        noise=everywhere,
+        along=(
+            max((low for low, _ in limits.values()), default=0.0),
+            min(along.values(), default=math.inf),
+        ),
     )
 
 

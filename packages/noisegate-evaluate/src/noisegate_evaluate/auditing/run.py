@@ -3,7 +3,6 @@
 import math
 import re
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ def audit_discovery(
     *,
     runs: int,
     chance: float,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress,
 ) -> AuditReport:
     """Returns what the audit of a discovery finds, by the noisy counts of missing values that it prints."""
     # Half of the made-up records lack every value, the other half has the same one; the record that makes the
@@ -76,6 +75,10 @@ def audit_discovery(
     return measured(seen, found.certificate, kind="projection", chance=chance)
 
 
+def _no_progress(done: int, total: int) -> None:
+    """Tells nobody how many runs were done."""
+
+
 def _gate(
     budget: Budget, values: int, missing: int, *, records: int | None = None
 ) -> SchemaGate:
@@ -85,17 +88,22 @@ def _gate(
         "ward": pa.string(),
         "drug": pa.string(),
     }
-    cells = {name: [_VALUES[name]] * values + [None] * missing for name in types}
     table = pa.table(
-        {name: pa.array(cells[name], type=kind) for name, kind in types.items()}
+        {
+            name: pa.array([_VALUES[name]] * values + [None] * missing, type=dtype)
+            for name, dtype in types.items()
+        }
     )
-    claim: dict[str, Any] = {
-        name: getattr(budget, name)
-        for name in ("epsilon", "delta", "adjacency", "unit")
-    }
-    if budget.adjacency is Adjacency.REPLACE_ONE:
-        claim["records"] = records or values + missing
-    return SchemaGate(table, kinds=KINDS, **claim)
+    is_public = budget.adjacency is Adjacency.REPLACE_ONE
+    return SchemaGate(
+        table,
+        kinds=KINDS,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        adjacency=budget.adjacency,
+        unit=budget.unit,
+        records=(records or values + missing) if is_public else None,
+    )
 
 
 def _seen(found: Discovery, world: int, half: int) -> Seen:
@@ -163,33 +171,31 @@ def audit(
         raise OptionError(
             f"{said('by', by)} is not known; choose one of {', '.join(ATTACKS)}."
         )
-    told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
-    stated = {"epsilon": epsilon, "delta": delta}
-    claim: dict[str, Any] = {
-        name: value for name, value in stated.items() if value is not None
-    }
+    if progress is None:
+        progress = _no_progress
+    claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if adjacency is not None:
         claim["adjacency"] = Adjacency.parse(adjacency)
+    claim = {name: value for name, value in claim.items() if value is not None}
     if target == DISCOVERY:
         if by != PROJECTION:
             raise OptionError(
-                f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone."
+                f"by={by!r}: {DISCOVERY} releases no records and can be audited by "
+                f"{PROJECTION} alone."
             )
         if schema is not None or settings:
-            cure = "leave out those that were given."
             raise OptionError(
-                f"{DISCOVERY} has no settings, and finds a schema by itself; {cure}"
+                f"{DISCOVERY} has no settings, and finds a schema by itself; leave out "
+                "those that were given."
             )
+        budget = Budget(**{"epsilon": 1.0, **claim})
         return audit_discovery(
-            Budget(**{"epsilon": 1.0, **claim}),
-            chance=CHANCE,
-            **told | {"runs": runs or ANSWERS},
+            budget, runs=runs or ANSWERS, chance=CHANCE, progress=progress
         )
     with tempfile.TemporaryDirectory() as folder:
-        method, known, budget = example(
+        method, used_schema, budget = example(
             target, schema=schema, settings=settings, folder=Path(folder)
         )
-        return ATTACKS[by](
-            Auditor(method=method, schema=known, budget=replace(budget, **claim)),
-            **told,
-        )
+        budget = replace(budget, **claim)
+        auditor = Auditor(method=method, schema=used_schema, budget=budget)
+        return ATTACKS[by](auditor, runs=runs, progress=progress)

@@ -1,7 +1,16 @@
-"""A gate whose queries are watched: beside each answer, what the records that an auditor knows add to the exact sum.
+"""Watches the queries of a gate: beside each answer, what known records add to the exact sum.
 
-What single records do to a step is computed apart from the gate, clipped in float64;
-sums are the gate's own.
+A `Watch` is the engine of its gate, so it sums known records beside all records, and
+the gate has its functions for steps and marginals, so it sees them::
+
+    Watch.sum             sums over all records   exact sums of the parts, by the gate's
+                                                  own code
+    Watch.watched_steps   gradients, batch        vectors of samples of single records,
+                                                  computed apart from the gate, clipped
+                                                  in float64
+                          shards                  exact sums of the parts in the same
+                                                  shards, by the gate's own code
+    Watch.see_marginals   marginals               exact tables of the parts
 """
 
 from __future__ import annotations
@@ -9,18 +18,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.gate.execution import embedded_records
-from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.samples import Records
-from noisegate.gate.session import Session, open_steps
-from noisegate.gate.sessions.shards import SampleVector, ShardVectors, Teacher
+from noisegate.gate.samples import HeldRecords, PoissonSamples, Records
+from noisegate.gate.sessions.gradients import GradientVectors
+from noisegate.gate.sessions.shards import (
+    BatchVectors,
+    ShardVectors,
+    copy_parameters,
+)
+from noisegate.gate.steps import StepVectors
 from noisegate.gate.sums import (
     Engine,
     LocalEngine,
@@ -29,257 +41,290 @@ from noisegate.gate.sums import (
     Totals,
     sum_records,
 )
-from noisegate.privacy.gradient_plan import steps_of
-from noisegate.privacy.marginal_plan import marginal_columns, marginals_of
+from noisegate.gate.transaction import Integers, Transaction
+from noisegate.privacy.gradient_plan import StepQuery, steps_of
+from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import ShardQuery
 from noisegate.queries.binning import NumericBins
-from noisegate.schema import EncodedTable
+from noisegate.schema import EncodedTable, Layout
 from noisegate.sources.linked import LinkRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Vector: TypeAlias = npt.NDArray[np.float64]
-Vectors: TypeAlias = Callable[[Sequence[int]], Vector]
-"""The exact vector of a step's sample of known records, by their places, over the standard deviation of the noise."""
+SampleVectors: TypeAlias = Callable[[Sequence[int]], Vector]
+"""Computes the exact vector of a step's sample of known records, by their indices, over
+the standard deviation of the noise."""
+StepFunction: TypeAlias = Callable[[Mapping[str, Any]], SampleVectors]
+"""Returns the vectors of samples at the parameters of a step."""
 
 
 @dataclass
 class Watch(Engine):
-    """What an auditor writes down; also the engine of its gate."""
+    """What an auditor writes down of one run.
 
-    parts: Sequence[
-        Any
-    ]  # sets of records, or of linked tables, whose exact sums are wanted, of each query
-    singles: EncodedTable  # records whose samples are wanted, at each step
-    on_step: Callable[[Plan, Vector, Vectors], None] = lambda *_: None
-    """Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`."""
+    Attributes:
+        parts: Sets of records, or of linked tables, whose exact sums are wanted for
+            each query.
+        singles: Records of whose samples the vectors are wanted at each step.
+        on_step: Called with the plan, what a step handed out over the standard
+            deviation of its noise, and the vectors of samples of `singles`.
+        on_sum: Called with the plan, and over the standard deviation of the noise a
+            step's sum over shards, and those of each of `parts`.
+        sums: For each query, the exact sum of each part in the units of its release,
+            (parts, dim, columns).
+    """
+
+    parts: Sequence[Any]
+    singles: EncodedTable
+    on_step: Callable[[Plan, Vector, SampleVectors], None] = lambda *_: None
     on_sum: Callable[[Plan, Vector, Vector], None] = lambda *_: None
-    """Called with the plan, and over the noise a step's sum over shards, and those of each of `parts`."""
     sums: dict[str, Vector] = field(default_factory=dict)
-    """For each query, the exact sum of each part in the units of its release, (parts, dim, columns)."""
     in_parts: ClassVar[bool] = True
 
     def sum(
         self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None
     ) -> Totals:
-        """Returns the exact totals over all records of `source`, as an engine does."""
-        found = [_exact(part, source, tasks) for part in self.parts]
+        """Sums the vectors of all records of a source, and those of each part apart.
+
+        Args:
+            source: The records.
+            tasks: The sum to take for each query, by name.
+            progress: Called with the number of records summed so far.
+
+        Returns:
+            The exact totals over all records.
+        """
+        totals_of_parts = [_totals_of_part(part, source, tasks) for part in self.parts]
         for name, task in tasks.items():
             self.sums[name] = np.stack(
-                [task.grid.restore(one.sums[name]).T for one in found]
+                [task.grid.restore(totals.sums[name]).T for totals in totals_of_parts]
             )
         return LocalEngine(threads=1).sum(source, tasks, progress)
 
+    def watched_steps(self, plan: Plan, vectors: StepVectors) -> StepVectors:
+        """Returns what computes the steps of a plan, and tells this watch of each.
 
-class WatchedGate(Gate):
-    """A gate whose queries are watched; see `Gate` for the options."""
-
-    counted = (
-        False  # an audit makes its records, and asks about them as often as it likes
-    )
-
-    def __init__(self, data: Any, *, watch: Watch, **options: Any) -> None:
-        super().__init__(data, engine=watch, **options)
-        self._watch = watch
-
-    def gradients(
-        self, plan: Plan, loss: RecordLoss | FactoredLoss, **options: Any
-    ) -> Any:
-        """Returns a session of gradients whose steps are watched."""
-        records = self._watch.singles
-        if options.get("represent") is not None:
-            records = embedded_records(records, options["represent"])
-
-        def vectors(parameters: Mapping[str, Tensor]) -> Vectors:
-            each = np.stack(
-                [
-                    _gradient(loss, parameters, records, row)
-                    for row in range(len(records))
-                ]
+        Args:
+            plan: The plan.
+            vectors: What computes its steps.
+        """
+        observer: _ShardObserver | _SampleObserver
+        if isinstance(vectors, ShardVectors):
+            observer = _ShardObserver(vectors=vectors, plan=plan, watch=self)
+        else:
+            if isinstance(vectors, GradientVectors):
+                function = _gradient_function(vectors, plan, self.singles)
+            else:
+                assert isinstance(vectors, BatchVectors)
+                function = _sample_function(vectors, plan, self.singles)
+            observer = _SampleObserver(
+                vectors=vectors, plan=plan, watch=self, function=function
             )
-            each = _clipped(each, plan)
-            return lambda places: np.asarray(each[list(places)].sum(axis=0))
-
-        return _watched(
-            super().gradients(plan, loss, **options), plan, vectors, self._watch
+        return _WatchedSteps(
+            query=vectors.query,
+            public_settings=vectors.public_settings,
+            checked=vectors.checked,
+            probe=vectors.probe,
+            read=vectors.read,
+            total=observer.total,
+            unpacked=observer.unpacked,
         )
 
-    def batch(self, plan: Plan, vector: SampleVector, **options: Any) -> Any:
-        """Returns a session of vectors of whole samples whose steps are watched."""
-        query = steps_of(plan).query
-        numeric, codes = (
-            self._watch.singles.numeric.astype(np.float32),
-            self._watch.singles.codes,
-        )
+    def see_marginals(self, bins: Sequence[NumericBins], release: Release) -> None:
+        """Writes down the exact tables of each part, of those that were chosen.
 
-        def copy(
-            value: Any,
-        ) -> (
-            Any
-        ):  # so that a function that writes into its arguments changes none of the run
-            return (
-                value.detach().clone() if hasattr(value, "detach") else np.array(value)
-            )
-
-        def vectors(parameters: Mapping[str, Any]) -> Vectors:
-            def of(places: Sequence[int]) -> Vector:
-                sample = np.array(places, dtype=np.intp)
-                copies = {name: copy(value) for name, value in parameters.items()}
-                try:
-                    found = vector(copies, numeric[sample], codes[sample])
-                    shapes = {name: tuple(value.shape) for name, value in found.items()}
-                    flat = _flat(found, plan)
-                except Exception:
-                    shapes, flat = {}, np.zeros(0)
-                # A sample for which the function has no vector has that of zeros (G-24).
-                whole = shapes == query.parameters and bool(np.isfinite(flat).all())
-                return _clipped(flat if whole else np.zeros(query.count), plan)
-
-            return of
-
-        return _watched(
-            super().batch(plan, vector, **options), plan, vectors, self._watch
-        )
-
-    def shards(
-        self,
-        plan: Plan,
-        teacher: Teacher,
-        *,
-        device: str = "cpu",
-        **options: Any,
-    ) -> Any:
-        """Returns a session of sums over shards whose steps are watched."""
-        access = self._grant_access(
-            plan, ShardQuery, options["method"], options["public"]
-        )
-        vectors = _WatchedShards(plan, teacher, self._watch, device=device)
-        return open_steps(access, vectors)
-
-    def marginals(
-        self, plan: Plan, bins: Sequence[NumericBins], **options: Any
-    ) -> Release:
-        """Returns noisy marginals, and writes down the exact ones of the tables that were chosen."""
-        release = super().marginals(plan, bins, **options)
-        numeric = [
-            [one.codes(part.numeric[:, j]) for j, one in enumerate(bins)]
-            for part in self._watch.parts
+        Args:
+            bins: Public bins of the numeric columns.
+            release: The noisy marginals.
+        """
+        coded = release.schema.layout.coded
+        sizes = [
+            *(column_bins.size for column_bins in bins),
+            *(column.size for column in coded),
         ]
-        codes = [
-            np.stack([*each, *part.codes.T])
-            for each, part in zip(numeric, self._watch.parts, strict=True)
-        ]
-        sizes = marginals_of(plan).sizes
+        cells_of_parts = [_cells(part, bins) for part in self.parts]
         for name in release.values:
             columns = list(marginal_columns(name))
-            cells = [np.arange(sizes[column] + 1) for column in columns]
+            edges = [np.arange(sizes[column] + 1) for column in columns]
             tables = [
-                np.histogramdd(found[columns].T, bins=cells)[0] for found in codes
+                np.histogramdd(cells[columns].T, bins=edges)[0]
+                for cells in cells_of_parts
             ]
-            self._watch.sums[name] = np.stack(
-                [table.reshape(-1, 1) for table in tables]
-            )
-        return release
+            self.sums[name] = np.stack([table.reshape(-1, 1) for table in tables])
 
 
-def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
-    """Returns the exact totals of known records; of families, those of the link that is asked about."""
+def _cells(records: EncodedTable, bins: Sequence[NumericBins]) -> npt.NDArray[Any]:
+    """Returns the cell of each record in each column, (columns, records)."""
+    numeric = [
+        column_bins.codes(records.numeric[:, index])
+        for index, column_bins in enumerate(bins)
+    ]
+    return np.stack([*numeric, *records.codes.T])
+
+
+def _totals_of_part(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
+    """Returns the exact totals of known records.
+
+    Args:
+        part: The records; or linked tables, of which those of the link are summed that
+            is asked about.
+        source: The records of the gate, which say what link that is.
+        tasks: The sum to take for each query, by name.
+    """
     if not isinstance(source, LinkRows):
         return sum_records(part, tasks)
     with source.tables.source_of(part) as tables:
         return LocalEngine(threads=1).sum(replace(source, tables=tables), tasks, None)
 
 
-def _watched(
-    session: Session,
-    plan: Plan,
-    vectors: Callable[[Mapping[str, Any]], Vectors],
-    watch: Watch,
-) -> Session:
-    """Returns a session whose steps tell their answers with the vectors of samples at the same parameters."""
-    step = session.step
+@dataclass(frozen=True, kw_only=True)
+class _WatchedSteps:
+    """Steps whose exact vectors an observer computes and whose answers it is told; see `StepVectors`.
 
-    def told(parameters: Mapping[str, Any]) -> Any:
-        known = vectors(parameters)
-        noisy = step(parameters)
-        watch.on_step(
-            plan, _flat(noisy, plan) / steps_of(plan).noise_std_natural, known
-        )
-        return noisy
+    The functions are those of the steps that are watched, but for the last two.
+    """
 
-    session.step = told  # type: ignore[method-assign]
-    return session
+    query: StepQuery
+    public_settings: Mapping[str, Any]
+    checked: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    probe: Callable[[Mapping[str, Any], Layout, int], None]
+    read: Callable[[Transaction, PoissonSamples, Mapping[str, Any]], Any]
+    total: Callable[[Any, PoissonSamples, int, Mapping[str, Any]], Integers]
+    unpacked: Callable[[Integers], dict[str, Any]]
 
 
-class _WatchedShards(ShardVectors):
-    """Vectors of shards that tell each step's answer, beside the exact sums of other records in the same shards."""
+@dataclass(kw_only=True)
+class _SampleObserver:
+    """Tells a watch each answer, with the vectors of samples of known records.
 
-    def __init__(
-        self, plan: Plan, teacher: Teacher, watch: Watch, *, device: str
-    ) -> None:
-        query = cast("ShardQuery", steps_of(plan).query)
-        super().__init__(query, teacher, device=device)
-        self._plan = plan
-        self._watch = watch
-        self._shadows: list[tuple[ShardVectors, Any]] = []
-        self._sums = np.zeros(0)
-        self._make = partial(ShardVectors, query, teacher, device=device)
+    Attributes:
+        vectors: What computes the steps: gradients, or a function of a sample.
+        plan: Their plan.
+        watch: The watch.
+        function: Returns the vectors of samples at the parameters of a step.
+        sample_vectors: Those at the parameters of the latest step.
+    """
 
-    def unpacked(self, noisy: Any) -> dict[str, Any]:
-        """Returns the arrays of a step, and tells them with the exact sums of each part."""
-        arrays = super().unpacked(noisy)
-        std = steps_of(self._plan).noise_std_natural
-        self._watch.on_sum(
-            self._plan,
-            _flat(arrays, self._plan) / std,
-            self._sums / self.query.scale / std,
-        )
+    vectors: StepVectors
+    plan: Plan
+    watch: Watch
+    function: StepFunction
+    sample_vectors: SampleVectors | None = None
+
+    def total(
+        self,
+        held_records: Any,
+        samples: PoissonSamples,
+        number: int,
+        parameters: Mapping[str, Any],
+    ) -> Integers:
+        """Computes the exact vector of a step, after those of known records."""
+        self.sample_vectors = self.function(parameters)
+        return self.vectors.total(held_records, samples, number, parameters)
+
+    def unpacked(self, noisy_total: Integers) -> dict[str, Any]:
+        """Splits the answer of a step into arrays, and tells the watch."""
+        arrays = self.vectors.unpacked(noisy_total)
+        assert self.sample_vectors is not None
+        noisy = _flat(arrays, self.vectors.query)
+        noisy /= steps_of(self.plan).noise_std_natural
+        self.watch.on_step(self.plan, noisy, self.sample_vectors)
         return arrays
 
-    def _split_and_warm_up(self, records: Any, words: Any, seed: int) -> None:
-        super()._split_and_warm_up(records, words, seed)
-        # Whoever is in one set only has the next word, or one of its own.
-        words = np.concatenate(
-            [words, np.frombuffer(secrets.token_bytes(8), dtype=np.uint64)]
-        )
-        for part in self._watch.parts:
-            shadow = self._make()
-            known = Records(part.numeric.astype(np.float32), part.codes)
-            shadow._parameters = self._parameters
-            shadow._split_and_warm_up(known, words[: len(part)], seed)
-            self._shadows.append((shadow, known))
 
-    def _exact_vector(self, records: Any, sample: Any) -> Any:
-        found = super()._exact_vector(records, sample)
-        for shadow, _ in self._shadows:
-            shadow._parameters = self._parameters
-        self._sums = np.stack(
-            [shadow._exact_vector(known, sample) for shadow, known in self._shadows]
-        ).astype(np.float64)
-        return found
+@dataclass(kw_only=True)
+class _ShardObserver:
+    """Tells a watch each answer, with the exact sums of its parts in the same shards.
+
+    Each part is split into shards by the same random words as the records, and its
+    shards are trained and asked beside theirs.
+
+    Attributes:
+        vectors: What computes the steps.
+        plan: Their plan.
+        watch: The watch.
+        parts: Each part of the watch, with what computes the steps of it; none before
+            the first step.
+        sums: Exact sums of the latest step, (parts, count), in grid units.
+    """
+
+    vectors: ShardVectors
+    plan: Plan
+    watch: Watch
+    parts: list[tuple[Records, ShardVectors]] = field(default_factory=list)
+    sums: Vector = field(default_factory=lambda: np.zeros(0))
+
+    def total(
+        self,
+        held_records: HeldRecords,
+        samples: PoissonSamples,
+        number: int,
+        parameters: Mapping[str, Any],
+    ) -> Integers:
+        """Computes the exact sum over the asked shards, and those of each part."""
+        records = held_records.all_records()
+        asked_shards = self.vectors.draw_asked_shards()
+        self.vectors.parameters = parameters
+        if not self.parts:
+            self._split(records)
+        total = self.vectors.exact_vector(records, asked_shards)
+        sums = []
+        for part, vectors in self.parts:
+            vectors.parameters = parameters
+            sums.append(vectors.exact_vector(part, asked_shards))
+        self.sums = np.stack(sums).astype(np.float64)
+        return total
+
+    def _split(self, records: Records) -> None:
+        """Splits the records and each part into shards, by the same random words."""
+        # Whoever is in a part alone has the last word, which is one more.
+        word_count = len(records.numeric) + 1
+        words = np.frombuffer(secrets.token_bytes(8 * word_count), dtype=np.uint64)
+        seed = secrets.randbits(128)
+        main = self.vectors
+        main.split_and_warm_up(records, words[:-1], seed)
+        for table in self.watch.parts:
+            part = Records(table.numeric.astype(np.float32), table.codes)
+            vectors = ShardVectors(main.query, main.teacher, device=main.device)
+            vectors.parameters = main.parameters
+            vectors.split_and_warm_up(part, words[: len(table)], seed)
+            self.parts.append((part, vectors))
+
+    def unpacked(self, noisy_total: Integers) -> dict[str, Any]:
+        """Splits the answer of a step into arrays, and tells the watch."""
+        arrays = self.vectors.unpacked(noisy_total)
+        query = self.vectors.query
+        noise_std = steps_of(self.plan).noise_std_natural
+        exact_sums = self.sums / query.scale / noise_std
+        self.watch.on_sum(self.plan, _flat(arrays, query) / noise_std, exact_sums)
+        return dict(arrays)
 
 
-def _flat(arrays: Mapping[str, Any], plan: Plan) -> Vector:
-    found = [arrays[name] for name in steps_of(plan).query.parameters]
-    parts = [
-        np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float64)
-        for one in found
-    ]
-    return np.concatenate([part.reshape(-1) for part in parts])
+def _gradient_function(
+    vectors: GradientVectors, plan: Plan, records: EncodedTable
+) -> StepFunction:
+    """Returns a function that sums the clipped gradients at known records.
 
+    Args:
+        vectors: What computes the steps.
+        plan: Their plan.
+        records: The known records.
+    """
+    if vectors.represent is not None:
+        records = embedded_records(records, vectors.represent)
 
-def _clipped(vectors: Vector, plan: Plan) -> Vector:
-    """Returns vectors, (…, numbers), clipped to the norm of the plan, over the standard deviation of its noise."""
-    lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
-    steps = steps_of(plan)
-    return np.asarray(
-        vectors
-        * np.minimum(1.0, steps.query.clip_norm / lengths)
-        / steps.noise_std_natural
-    )
+    def vectors_at(parameters: Mapping[str, Tensor]) -> SampleVectors:
+        gradients = [
+            _gradient(vectors.loss, parameters, records, row)
+            for row in range(len(records))
+        ]
+        clipped = _clipped(np.stack(gradients), plan)
+        return lambda indices: np.asarray(clipped[list(indices)].sum(axis=0))
+
+    return vectors_at
 
 
 def _gradient(
@@ -288,27 +333,77 @@ def _gradient(
     records: EncodedTable,
     row: int,
 ) -> Vector:
+    """Computes the gradient of the loss at one record, (numbers,), not clipped."""
     import torch
 
     numeric = torch.tensor(records.numeric[row], dtype=torch.float32)
     codes = torch.tensor(records.codes[row], dtype=torch.int64)
-    own = {
+    leaves = {
         name: value.detach().cpu().clone().requires_grad_()
         for name, value in parameters.items()
     }
     if isinstance(loss, FactoredLoss):
-        (weight,) = own.values()
-        value = loss.loss(
-            (weight @ loss.inputs(numeric, codes)[..., None])[..., 0], numeric, codes
-        )
+        (weight,) = leaves.values()
+        outputs = (weight @ loss.inputs(numeric, codes)[..., None])[..., 0]
+        value = loss.loss(outputs, numeric, codes)
     else:
-        value = loss(own, numeric, codes)
-    found = torch.autograd.grad(
-        value, list(own.values()), allow_unused=True, materialize_grads=True
+        value = loss(leaves, numeric, codes)
+    gradients = torch.autograd.grad(
+        value, list(leaves.values()), allow_unused=True, materialize_grads=True
     )
-    return (
-        torch.cat([one.reshape(-1) for one in found])
-        .detach()
-        .numpy()
-        .astype(np.float64)
-    )
+    flat_gradient = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    return flat_gradient.detach().numpy().astype(np.float64)
+
+
+def _sample_function(
+    vectors: BatchVectors, plan: Plan, records: EncodedTable
+) -> StepFunction:
+    """Returns a function that computes the clipped vectors of samples of known records.
+
+    Args:
+        vectors: What computes the steps.
+        plan: Their plan.
+        records: The known records.
+    """
+    query = vectors.query
+    numeric = records.numeric.astype(np.float32)
+    codes = records.codes
+
+    def vectors_at(parameters: Mapping[str, Any]) -> SampleVectors:
+        def vector_of(indices: Sequence[int]) -> Vector:
+            sample = np.array(indices, dtype=np.intp)
+            copies = copy_parameters(parameters)
+            try:
+                arrays = vectors.vector(copies, numeric[sample], codes[sample])
+                shapes = {name: tuple(value.shape) for name, value in arrays.items()}
+                flat = _flat(arrays, query)
+            except Exception:
+                shapes = {}
+                flat = np.zeros(0)
+            # A sample for which the function has no vector has that of zeros (G-24).
+            if shapes != query.parameters or not np.isfinite(flat).all():
+                flat = np.zeros(query.count)
+            return _clipped(flat, plan)
+
+        return vector_of
+
+    return vectors_at
+
+
+def _flat(arrays: Mapping[str, Any], query: StepQuery) -> Vector:
+    """Concatenates arrays or tensors in the order of the plan, to (numbers,)."""
+    flat_arrays = []
+    for name in query.parameters:
+        array = arrays[name]
+        if hasattr(array, "detach"):
+            array = array.detach().cpu()
+        flat_arrays.append(np.asarray(array, np.float64).reshape(-1))
+    return np.concatenate(flat_arrays)
+
+
+def _clipped(vectors: Vector, plan: Plan) -> Vector:
+    """Clips vectors, (…, numbers), to the norm of the plan, over the deviation of its noise."""
+    norms = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
+    steps = steps_of(plan)
+    factors = np.minimum(1.0, steps.query.clip_norm / norms)
+    return np.asarray(vectors * factors / steps.noise_std_natural)

@@ -12,7 +12,7 @@ to the records, which pays, reads, and draws the noise (`noisegate.gate.session`
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from noisegate.gate.sessions.shards import (
     ShardVectors,
     Teacher,
 )
+from noisegate.gate.steps import StepVectors
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.transaction import (
     Access,
@@ -221,6 +222,13 @@ class Gate(SingleUse):
         self.heading: Mapping[str, str] = {}
         """What the owner says of the model, by name: public texts for the certificate.
         They must be set before the first query."""
+        self.watched_steps: Callable[[Plan, StepVectors], StepVectors] = _unwatched
+        """Returns what computes the steps of a plan: with this, an audit of records
+        that it made up sees them (`noisegate_evaluate.auditing.watched`). What sums
+        over all records come to, it sees as the engine."""
+        self.see_marginals: Callable[[Sequence[NumericBins], Release], None] | None
+        self.see_marginals = None
+        """Called with the bins and the release of marginals, in an audit as above."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
         self._source.check_against_schema()
@@ -379,7 +387,7 @@ class Gate(SingleUse):
             microbatch=microbatch,
             represent=represent,
         )
-        return open_steps(access, vectors, journal=journal)
+        return open_steps(access, self.watched_steps(plan, vectors), journal=journal)
 
     def batch(
         self,
@@ -420,7 +428,8 @@ class Gate(SingleUse):
                 "private and kept in memory; use Poisson samples (shards=1), or leave "
                 "out the journal."
             )
-        return open_steps(access, BatchVectors(query, vector), journal=journal)
+        vectors = self.watched_steps(plan, BatchVectors(query, vector))
+        return open_steps(access, vectors, journal=journal)
 
     def shards(
         self,
@@ -457,7 +466,8 @@ class Gate(SingleUse):
         """
         access = self._grant_access(plan, ShardQuery, method, public)
         query = cast("ShardQuery", steps_of(plan).query)
-        return open_steps(access, ShardVectors(query, teacher, device=device))
+        vectors = ShardVectors(query, teacher, device=device)
+        return open_steps(access, self.watched_steps(plan, vectors))
 
     def marginals(
         self,
@@ -491,7 +501,10 @@ class Gate(SingleUse):
         from noisegate.gate.sessions.marginals import MarginalSession
 
         access = self._grant_access(plan, NoisyMarginals, method, public)
-        return MarginalSession(access, bins).release()
+        release = MarginalSession(access, bins).release()
+        if self.see_marginals is not None:
+            self.see_marginals(bins, release)
+        return release
 
     def _grant_access(
         self,
@@ -574,6 +587,11 @@ class Gate(SingleUse):
             journal=self.journal,
             unbooked_run=unbooked_run,
         )
+
+
+def _unwatched(plan: Plan, vectors: StepVectors) -> StepVectors:
+    """Returns what computes the steps of a plan, as it is."""
+    return vectors
 
 
 def _asks_for(plan: Plan, kind: type[NoisySum | NoisyMarginals | StepQuery]) -> bool:

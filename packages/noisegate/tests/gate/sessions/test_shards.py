@@ -91,7 +91,7 @@ def fixed(monkeypatch, records, seed=1):
     )
     monkeypatch.setattr(
         shards.ShardVectors,
-        "_asked_shards",
+        "draw_asked_shards",
         lambda self: np.arange(self.query.shards),
         raising=True,
     )

@@ -51,9 +51,10 @@ class GradientVectors:
         represent: FeatureMap | None = None,
     ) -> None:
         self.query = query
+        self.loss = loss
+        self.represent = represent
         self._gradients = gradient_source(loss, query, microbatch)
         self._device = device
-        self._represent = represent
         # The map `represent` with how it is computed, after the probe; None without
         # one.
         self._representation: Representation | None = None
@@ -65,10 +66,10 @@ class GradientVectors:
             "norm": self.query.clip_norm,
             "factored": self.query.factored,
         }
-        if self._represent is not None:
+        if self.represent is not None:
             settings["represented"] = {
-                "by": type(self._represent).__name__,
-                "dim": self._represent.dim,
+                "by": type(self.represent).__name__,
+                "dim": self.represent.dim,
             }
         return settings
 
@@ -112,11 +113,11 @@ class GradientVectors:
             OptionError: if the vector or the gradient of a record depends on other
                 records.
         """
-        if self._represent is not None:
+        if self.represent is not None:
             execution = map_execution(
-                type(self._represent).__name__, self._represent, layout, threads=threads
+                type(self.represent).__name__, self.represent, layout, threads=threads
             )
-            self._representation = Representation(self._represent, execution)
+            self._representation = Representation(self.represent, execution)
         choose_execution(
             self._gradients,
             parameters,

@@ -245,10 +245,10 @@ class ShardVectors:
         self, query: ShardQuery, teacher: Teacher, *, device: str = "cpu"
     ) -> None:
         self.query = query
-        self._teacher = teacher
-        self._device = device
-        # Parameters of the latest step, by name.
-        self._parameters: Tensors = {}
+        self.teacher = teacher
+        self.device = device
+        self.parameters: Tensors = {}
+        """Parameters of the latest step, by name."""
         # Which records are in which shard; None before the first step.
         self._split: _Split | None = None
         # The weights of all shards, and what else they keep, (shards, …) each; private.
@@ -272,7 +272,7 @@ class ShardVectors:
         import torch
 
         return {
-            name: torch.as_tensor(value).detach().to(self._device)
+            name: torch.as_tensor(value).detach().to(self.device)
             for name, value in copy_parameters(parameters).items()
         }
 
@@ -300,8 +300,8 @@ class ShardVectors:
         Returns:
             The exact sum of the clipped vectors, (count,), in grid units; private.
         """
-        self._parameters = parameters
-        return self._exact_vector(held_records.all_records(), self._asked_shards())
+        self.parameters = parameters
+        return self.exact_vector(held_records.all_records(), self.draw_asked_shards())
 
     def unpacked(self, noisy: Integers) -> dict[str, npt.NDArray[np.float32]]:
         """Splits the noisy vector of a step into arrays, in the units of the vectors.
@@ -311,7 +311,7 @@ class ShardVectors:
         """
         return self.query.unpack(noisy)
 
-    def _asked_shards(self) -> npt.NDArray[np.intp]:
+    def draw_asked_shards(self) -> npt.NDArray[np.intp]:
         """Draws which shards are asked for a vector in a step.
 
         Each shard is asked with the same probability, independently of the others: if a
@@ -326,7 +326,7 @@ class ShardVectors:
         ).astype(np.uint64)
         return np.flatnonzero(words < int(query.sampling_probability * RATES))
 
-    def _exact_vector(
+    def exact_vector(
         self, records: Records, asked_shards: npt.NDArray[np.intp]
     ) -> Integers:
         """Trains the shards whose turn it is, and sums the vectors of those asked.
@@ -348,19 +348,19 @@ class ShardVectors:
             words = np.frombuffer(
                 secrets.token_bytes(8 * len(records[0])), dtype=np.uint64
             )
-            self._split_and_warm_up(records, words, secrets.randbits(128))
+            self.split_and_warm_up(records, words, secrets.randbits(128))
 
-        if self._teacher.learning is None:
+        if self.teacher.learning is None:
             learner_count = shards
         else:
-            learner_count = min(self._teacher.learning, shards)
+            learner_count = min(self.teacher.learning, shards)
         learners = np.sort((self._next_to_learn + np.arange(learner_count)) % shards)
         self._train_shards(records, learners)
         self._next_to_learn = (self._next_to_learn + learner_count) % shards
         clipped_answers = self._clipped_answers(records, asked_shards)
         return np.asarray(clipped_answers.sum(axis=0, dtype=np.int64))
 
-    def _split_and_warm_up(
+    def split_and_warm_up(
         self, records: Records, words: npt.NDArray[np.uint64], seed: int
     ) -> None:
         """Splits the records into shards, and trains every shard for the first time.
@@ -374,7 +374,7 @@ class ShardVectors:
             seed: Seeds the draws within shards.
         """
         self._start_shards(words, seed)
-        for _ in range(self._teacher.warm_up):
+        for _ in range(self.teacher.warm_up):
             self._train_shards(records, np.arange(self.query.shards))
 
     def _start_shards(self, words: npt.NDArray[np.uint64], seed: int) -> None:
@@ -390,10 +390,10 @@ class ShardVectors:
         shards = self.query.shards
         self._split = _Split.of(words, shards)
         self._random = np.random.Generator(np.random.Philox(seed))
-        weights, other_state = self._teacher.start(shards)
+        weights, other_state = self.teacher.start(shards)
         self._states = (
-            _apply_to_each(weights, lambda value: value.to(self._device)),
-            _apply_to_each(other_state, lambda value: value.to(self._device)),
+            _apply_to_each(weights, lambda value: value.to(self.device)),
+            _apply_to_each(other_state, lambda value: value.to(self.device)),
         )
 
     def _train_shards(self, records: Records, learners: npt.NDArray[np.intp]) -> None:
@@ -408,7 +408,7 @@ class ShardVectors:
         """
         import torch
 
-        for _ in range(self._teacher.rounds):
+        for _ in range(self.teacher.rounds):
             for shard_indices, batch in self._batches(records, learners):
                 weights, other_state = (
                     _rows(state, shard_indices) for state in self._states
@@ -417,9 +417,9 @@ class ShardVectors:
                     weights, lambda value: value.detach().requires_grad_()
                 )
                 losses = self._map_over_shards(
-                    self._teacher.loss,
+                    self.teacher.loss,
                     leaves,
-                    dict(self._parameters),
+                    dict(self.parameters),
                     batch,
                     dims=(0, None, 0),
                 )
@@ -432,7 +432,7 @@ class ShardVectors:
                     materialize_grads=True,
                 )
                 updated_states = self._map_over_shards(
-                    self._teacher.step,
+                    self.teacher.step,
                     _apply_to_each(leaves, lambda value: value.detach()),
                     other_state,
                     dict(zip(leaves, gradients, strict=True)),
@@ -463,9 +463,9 @@ class ShardVectors:
         for shard_indices, batch in self._batches(records, asked_shards):
             weights = _rows(self._states[0], shard_indices)
             vectors = self._map_over_shards(
-                self._teacher.answer,
+                self.teacher.answer,
                 weights,
-                dict(self._parameters),
+                dict(self.parameters),
                 batch,
                 dims=(0, None, 0),
             )
@@ -507,7 +507,7 @@ class ShardVectors:
         import torch
 
         assert self._split is not None
-        draws = self._teacher.records
+        draws = self.teacher.records
         uniform = self._random.random((self.query.shards, draws))
         drawn_records = self._split.draw_records(uniform)
         for start in range(0, len(chosen_shards), _SHARDS_PER_BLOCK):
@@ -532,7 +532,7 @@ class ShardVectors:
         """Copies an array to the device of the session."""
         import torch
 
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     def _map_over_shards(
         self, function: Callable[..., Any], *arguments: Any, dims: Any = 0
@@ -591,7 +591,7 @@ class ShardVectors:
         random = np.random.Generator(np.random.Philox(_PARAMETERS_SEED))
         # At the start of a training many parameters are zero, and hide what they
         # multiply.
-        self._parameters = {
+        self.parameters = {
             name: move_slightly(value, random) for name, value in parameters.items()
         }
         first, with_other_records, again = (
@@ -599,7 +599,7 @@ class ShardVectors:
             for first_shard_seed in (_RECORDS_SEED, _OTHER_RECORDS_SEED, _RECORDS_SEED)
         )
         # No split: the first step draws one, for the private records.
-        self._parameters = {}
+        self.parameters = {}
         self._split = None
         self._states = ({}, {})
 
@@ -707,7 +707,7 @@ class BatchVectors:
 
     def __init__(self, query: BatchQuery, vector: SampleVector) -> None:
         self.query = query
-        self._vector = vector
+        self.vector = vector
         # The shard of each record, (records,); None before the first step.
         self._shards: npt.NDArray[np.uint64] | None = None
 
@@ -846,7 +846,7 @@ class BatchVectors:
             OptionError: if the function returns other shapes than were planned.
         """
         query = self.query
-        vector = self._vector(copy_parameters(parameters), numeric, codes)
+        vector = self.vector(copy_parameters(parameters), numeric, codes)
         arrays = {key: _as_float_array(value) for key, value in vector.items()}
         shapes = {key: value.shape for key, value in arrays.items()}
         if shapes != query.parameters:
