@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +15,7 @@ from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, NumericColumn, Schema
 from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
-from noisegate_evaluate.metrics.result import metrics_of
+from noisegate_evaluate.metrics.result import as_json, metrics_of, printed
 from noisegate_evaluate.reading import read_numbers
 
 if TYPE_CHECKING:
@@ -120,11 +119,10 @@ def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
 def check_pixels(pixels: np.ndarray) -> None:
     """Checks that an array holds images: uint8, (rows, height, width, channels), at least one row."""
     if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
-        expected = (
-            "expected at least one, uint8 of shape (rows, height, width, channels)"
-        )
         raise DataError(
-            f"images have the shape {pixels.shape} and the type {pixels.dtype}; {expected}"
+            f"images have the shape {pixels.shape} and the type {pixels.dtype}; "
+            "expected at least one, uint8 of shape (rows, height, width, "
+            "channels)"
         )
 
 
@@ -182,9 +180,10 @@ def check_images(images: Images, what: str, form: ImageForm) -> None:
     """Checks that these are images of a form, at least one; ``what`` names them in a DataError."""
     shape = form.shape
     if images.pixels.shape[1:] != shape.axes:
-        expected = f"expected uint8 of shape (rows, {shape.height}, {shape.width}, {shape.channels})"
         raise DataError(
-            f"the {what} images have the shape {images.pixels.shape} and the type uint8; {expected}"
+            f"the {what} images have the shape {images.pixels.shape} and the "
+            f"type uint8; expected uint8 of shape (rows, {shape.height}, "
+            f"{shape.width}, {shape.channels})"
         )
     if not len(images):
         raise DataError(f"there are no {what} images; expected at least one")
@@ -222,25 +221,17 @@ class ImageDistances:
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values."""
-        told = {
+        return {
             "features": self.features,
             "synthetic_images": self.synthetic,
             "real_images": self.real,
-        }
-        return told | {
-            name: result.to_json() if result else None
-            for name, result in self.results.items()
+            **as_json(self.results),
         }
 
     def page(self) -> dict[str, str]:
         """Returns the figures as they are printed, by name."""
-        found = [
-            result.page(name).items() for name, result in self.results.items() if result
-        ]
-        return {
-            **dict(chain.from_iterable(found)),
-            "images": f"{self.synthetic:,} vs {self.real:,}",
-        }
+        counts = {"images": f"{self.synthetic:,} vs {self.real:,}"}
+        return printed(self.results) | counts
 
 
 def image_distances(
@@ -252,20 +243,19 @@ def image_distances(
     seed: int = 0,
 ) -> ImageDistances:
     """Returns the figures of all metrics on at most so many images of either set, drawn by a public seed."""
-    some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
-    seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
-    names, metrics = (
-        {"features": features.name, "pixels": Pixels.name},
-        metrics_of("features", "pixels"),
-    )
+    sets = [drawn(several, images, seed=seed) for several in (synthetic, real)]
+    spaces = {"features": features, "pixels": Pixels()}
+    values = {kind: list(map(space, sets)) for kind, space in spaces.items()}
     results = {
-        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
-        for each in metrics
+        metric.named(spaces[metric.KIND].name): metric.measured(
+            *values[metric.KIND], seed=seed
+        )
+        for metric in metrics_of("features", "pixels")
     }
     return ImageDistances(
         features=features.name,
-        synthetic=len(some[0]),
-        real=len(some[1]),
+        synthetic=len(sets[0]),
+        real=len(sets[1]),
         results=results,
     )
 
@@ -283,9 +273,10 @@ class PixelColumns:
         for place, column in enumerate(self.columns):
             images[:, place] = read_numbers(table, column, schema).unit
             if gaps := int(np.isnan(images[:, place]).sum()):
-                says = f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s)"
                 raise DataError(
-                    f"{says}; networks need every pixel: fill them, or leave these rows out"
+                    f"column {column.name!r} of the {what} table is missing or no "
+                    f"number in {gaps} row(s); networks need every pixel: fill them, or "
+                    "leave these rows out"
                 )
         return images.reshape(-1, *self.shape.axes)
 
@@ -304,8 +295,10 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
         columns[column.name] = column
     named = _named_shape(columns)
     if image is not None and image.size != len(columns):
-        says = f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label"
-        raise OptionError(f"{says}; correct one of them")
+        raise OptionError(
+            f"image {image} has {image.size} intensities, the schema "
+            f"{len(columns)} columns besides the label; correct one of them"
+        )
     if named is not None:
         if image not in (None, named):
             raise OptionError(
@@ -329,37 +322,29 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
 def read_image(text: str) -> ImageShape:
     """Returns a shape of height, width and channels, which may be left out, for instance of "28,28,1"."""
     parts = text.split(",")
-    if len(parts) not in (2, 3) or not all(
-        part.strip().isdecimal() and int(part) > 0 for part in parts
-    ):
+    are_numbers = all(part.strip().isdecimal() and int(part) > 0 for part in parts)
+    if len(parts) not in (2, 3) or not are_numbers:
         raise OptionError(
             f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1"
         )
-    return ImageShape(
-        **dict(zip(("height", "width", "channels"), map(int, parts), strict=False))
-    )
+    return _shape_of(map(int, parts))
+
+
+def _shape_of(sides: Iterable[int]) -> ImageShape:
+    """Returns a shape by its height, width and maybe channels."""
+    names = ("height", "width", "channels")
+    return ImageShape(**dict(zip(names, sides, strict=False)))
 
 
 def _named_shape(names: Collection[str]) -> ImageShape | None:
-    last = max(
-        (
-            [int(part) for part in name.split("_")[1:] if part.isdecimal()]
-            for name in names
-        ),
-        default=[],
+    """Returns the shape whose pixels have these names, as in "pixel_27_27"; None where there is none."""
+    indices = (
+        [int(part) for part in name.split("_")[1:] if part.isdecimal()]
+        for name in names
     )
+    last = max(indices, default=[])
     if len(last) not in (2, 3):
         return None
-    shape = ImageShape(
-        **dict(
-            zip(
-                ("height", "width", "channels"),
-                (place + 1 for place in last),
-                strict=False,
-            )
-        )
-    )
-    fits = shape.size == len(names) and set(
-        map(shape.pixel_name, range(shape.size))
-    ) == set(names)
-    return shape if fits else None
+    shape = _shape_of(index + 1 for index in last)
+    expected_names = {shape.pixel_name(index) for index in range(shape.size)}
+    return shape if expected_names == set(names) else None

@@ -85,9 +85,10 @@ def cached_weights() -> Path:
     for name in FILES:
         if (folder / name).is_file():
             return folder / name
-    cure = "put one there or give its path. Nothing is downloaded"
     raise ModelError(
-        f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; {cure}"
+        f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is "
+        f"in {str(folder)!r}; put one there or give its path. Nothing is "
+        "downloaded"
     )
 
 

@@ -1,7 +1,7 @@
 """What figures of an evaluation come to, in words: each a verdict with its reason and what would help."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,6 @@ from noisegate.answers.findings import (
     Answer,
     Question,
     VerdictFinding,
-    merge_findings,
 )
 from noisegate.answers.verdict import (
     KEPT_SCALE,
@@ -19,7 +18,6 @@ from noisegate.answers.verdict import (
     RANKS_SCALE,
     WORDS,
     Verdict,
-    Word,
     in_percent,
     not_known,
     of_coefficients,
@@ -42,7 +40,7 @@ from noisegate_evaluate.metrics.marginals import (
 )
 from noisegate_evaluate.metrics.means import RANKS_PER_DEVIATION, Means
 from noisegate_evaluate.metrics.missing import MissingTogether
-from noisegate_evaluate.metrics.result import MetricResult
+from noisegate_evaluate.metrics.result import MetricResult, verdict_of
 
 # Scores differ by as much from one draw of a few thousand records to the next.
 _ALLOWANCE = 0.02
@@ -80,16 +78,18 @@ def _of_error(
 
 def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
     """Yields what is said of so few synthetic records that sampling alone causes a large error."""
+    error = marginals.drawn_too_few
+    word = word_of_misplaced(error)
+    if word == "good":
+        return
     drawn, real = marginals.rows
-    if (word := word_of_misplaced(marginals.drawn_too_few)) != "good":
-        reason = f"{drawn:,} synthetic records for {real:,} real ones: sampling alone causes a total variation error of"
-        cure = f"{real:,} synthetic records, which cost no privacy"
-        finding = of_misplaced(
-            "single columns", marginals.drawn_too_few, ": few synthetic records"
-        )
-        yield _said(
-            word, f"{reason} {in_percent(marginals.drawn_too_few)}", cure, (finding,)
-        )
+    yield verdict_of(
+        word,
+        f"{drawn:,} synthetic records for {real:,} real ones: sampling alone causes a "
+        f"total variation error of {in_percent(error)}",
+        f"{real:,} synthetic records, which cost no privacy",
+        [of_misplaced("single columns", error, ": few synthetic records")],
+    )
 
 
 def of_distance(
@@ -104,50 +104,74 @@ def of_distance(
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"
     figure = "out_of_place_in_pairs" if entry.order == 2 else "out_of_place_in_singles"
-    return _said(word, reason, _MARGINAL_CURE, findings, **{figure: share})
+    return verdict_of(word, reason, _MARGINAL_CURE, findings, **{figure: share})
 
 
 def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
     """Yields what an analyst would be misled by: associations, regressions that are lost, quantiles that are off."""
-    found, quantiles = metrics.get("associations"), metrics.get("quantiles")
-    regressions = metrics.get("regressions")
+    found = metrics.get("associations")
     if isinstance(found, Associations) and found.kept is not None:
-        word = word_of_kept(found.kept)
-        reason = f"of {len(found.strong)} associations above {STRONG} the mean part kept is {found.kept:.0%}"
-        if found.lost:
-            told = [
-                f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost
-            ]
-            reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
-        finding = VerdictFinding(
-            question="pairs of columns",
-            answer=KEPT_SCALE.answer(found.kept),
-            detail=f"{found.kept:.0%} of associations above {STRONG} kept",
-        )
-        yield _said(
-            "rough" if word == "noise" else word,
-            reason,
-            _MARGINAL_CURE,
-            (finding,),
-            associations_kept=found.kept,
-        )
+        yield _of_associations(found, found.kept)
+    regressions = metrics.get("regressions")
     if isinstance(regressions, Regressions) and regressions.kept is not None:
         yield of_coefficients(regressions.kept, "evaluate")
+    quantiles = metrics.get("quantiles")
     if isinstance(quantiles, Quantiles):
-        if quantiles.stretched > _STRETCHED:
-            apart = f"{quantiles.stretched:.0%} of its distance from the median"
-            reason = (
-                f"the 1 or 99 % quantile of {quantiles.reaching!r} is off by {apart}"
-            )
-            cure = f"bounds of {quantiles.reaching!r} that are nearer to its values, or a larger epsilon"
-            yield _said("usable", reason, cure, tail_error=quantiles.stretched)
-        beyond = max(quantiles.largest - quantiles.chance, 0.0)
-        word = word_of_rank_error(beyond)
-        if word != "good":
-            reason = f"{quantiles.largest:.0%} of real records lie between the {quantiles.at:.0%} quantiles of "
-            reason += f"{quantiles.column!r}, real and synthetic"
-            cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
-            yield _said(word, reason, cure, rank_error=beyond)
+        yield from _verdicts_of_quantiles(quantiles)
+
+
+def _of_associations(associations: Associations, kept: float) -> Verdict:
+    """Returns what is kept of strong associations; rough where none is, as others may be."""
+    word = word_of_kept(kept)
+    reason = (
+        f"of {len(associations.strong)} associations above {STRONG} the mean part kept "
+        f"is {kept:.0%}"
+    )
+    lost = [
+        f"{pair} {synthetic:.2f} for {real:.2f}"
+        for pair, real, synthetic in associations.lost
+    ]
+    if lost:
+        reason += f"; weakened or lost: {', '.join(lost[:3])}"
+    if len(lost) > 3:
+        reason += f" and {len(lost) - 3} more"
+    finding = VerdictFinding(
+        question="pairs of columns",
+        answer=KEPT_SCALE.answer(kept),
+        detail=f"{kept:.0%} of associations above {STRONG} kept",
+    )
+    return verdict_of(
+        "rough" if word == "noise" else word,
+        reason,
+        _MARGINAL_CURE,
+        [finding],
+        associations_kept=kept,
+    )
+
+
+def _verdicts_of_quantiles(quantiles: Quantiles) -> Iterator[Verdict]:
+    """Yields what quantiles say that are off: tails by their values, others by their ranks."""
+    nearer_bounds = (
+        "bounds of {!r} that are nearer to its values, or a larger epsilon".format
+    )
+    if quantiles.stretched > _STRETCHED:
+        yield verdict_of(
+            "usable",
+            f"the 1 or 99 % quantile of {quantiles.reaching!r} is off by "
+            f"{quantiles.stretched:.0%} of its distance from the median",
+            nearer_bounds(quantiles.reaching),
+            tail_error=quantiles.stretched,
+        )
+    rank_error = max(quantiles.largest - quantiles.chance, 0.0)
+    word = word_of_rank_error(rank_error)
+    if word != "good":
+        yield verdict_of(
+            word,
+            f"{quantiles.largest:.0%} of real records lie between the "
+            f"{quantiles.at:.0%} quantiles of {quantiles.column!r}, real and synthetic",
+            nearer_bounds(quantiles.column),
+            rank_error=rank_error,
+        )
 
 
 def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[VerdictFinding]:
@@ -193,7 +217,7 @@ def of_more(metrics: Mapping[str, MetricResult | None]) -> Verdict:
         findings.append(_of_missing(missing))
     if isinstance(rules, RulesKept):
         findings.append(_of_rules(rules))
-    return _said(None, "", "", findings)
+    return verdict_of(None, "", "", findings)
 
 
 def _of_missing(measured: MissingTogether, table: str = "") -> VerdictFinding:
@@ -223,16 +247,21 @@ def _of_missing(measured: MissingTogether, table: str = "") -> VerdictFinding:
 
 def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
     """Yields which rules of real records synthetic ones break; where many do, they are usable at best."""
-    found = metrics.get("rules")
-    if isinstance(found, RulesKept) and found.broken:
-        told = [
-            f"{rule} ({made:.0%} for {real:.0%})" for rule, real, made in found.broken
-        ]
-        reason = f"of {found.found} rules of real records {len(told)} are broken: {'; '.join(told[:3])}"
-        cure = "rules that are public knowledge as constraints in the schema, and sums left out and added up afterwards"
-        yield _said(
-            "usable" if found.broken[0][2] > MISPLACED["good"] else "good", reason, cure
-        )
+    rules = metrics.get("rules")
+    if not isinstance(rules, RulesKept) or not rules.broken:
+        return
+    broken = [
+        f"{rule} ({synthetic:.0%} for {real:.0%})"
+        for rule, real, synthetic in rules.broken
+    ]
+    largest = rules.broken[0][2]
+    yield verdict_of(
+        "usable" if largest > MISPLACED["good"] else "good",
+        f"of {rules.found} rules of real records {len(broken)} are broken: "
+        f"{'; '.join(broken[:3])}",
+        "rules that are public knowledge as constraints in the schema, and sums left "
+        "out and added up afterwards",
+    )
 
 
 def _of_rules(rules: RulesKept) -> VerdictFinding:
@@ -280,7 +309,7 @@ def of_linked(
     for name, figures in missing.items():
         findings.append(_of_missing(figures, name))
     findings += _of_numbers(metrics)
-    return _said(None, "", "", findings)
+    return verdict_of(None, "", "", findings)
 
 
 def _of_link(name: str, link: LinkDistances) -> Iterator[VerdictFinding]:
@@ -325,7 +354,7 @@ def of_models(
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
     compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:
-        return _said(
+        return verdict_of(
             None,
             f"{compared}, hardly better than guessing: nothing follows from it",
             "",
@@ -341,7 +370,7 @@ def of_models(
         answer=KEPT_SCALE.answer(kept),
         detail=f"{plain:.0%} of what there is to learn; {score} {synthetic:.3f} of {real:.3f}",
     )
-    return _said(
+    return verdict_of(
         word_of_kept(kept), reason, _MODEL_CURE, (finding,), **figures, kept=kept
     )
 
@@ -359,10 +388,10 @@ def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
             answer="lost",
             detail=f"{score} {synthetic:.3f}, hardly better than guessing",
         )
-        return _said("rough", guessing, cure, (lost,), **figures)
+        return verdict_of("rough", guessing, cure, (lost,), **figures)
     unknown = f"{reached}: what they miss is not known without real training records"
     finding = not_known(_LEARNT, "needs the training records")
-    return replace(_said(None, unknown, "", (finding,), **figures), cures=(cure,))
+    return replace(verdict_of(None, unknown, "", (finding,), **figures), cures=(cure,))
 
 
 def unmeasured_findings() -> dict[Question, VerdictFinding]:
@@ -380,25 +409,6 @@ def unmeasured_findings() -> dict[Question, VerdictFinding]:
     return findings | {
         question: not_known(question, reason) for question, reason in reasons.items()
     }
-
-
-def _said(
-    word: Word | None,
-    reason: str,
-    cure: str,
-    findings: Iterable[VerdictFinding] = (),
-    **figures: Any,
-) -> Verdict:
-    """Returns a verdict; what is good, or nothing, needs no cure, and findings alone no reason."""
-    cures = () if word in ("good", None) else (cure,)
-    return Verdict(
-        word=word,
-        source="evaluate",
-        reasons=(reason,) if reason else (),
-        cures=cures,
-        figures=figures,
-        findings=merge_findings(findings),
-    )
 
 
 def lowered(found: Verdict | None, fitted: Verdict | None) -> Verdict | None:

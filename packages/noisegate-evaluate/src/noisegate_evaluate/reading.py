@@ -80,6 +80,12 @@ def read_numbers(table: pa.Table, column: NumericColumn, schema: Schema) -> Numb
     return Numbers(*_encoded(table, column, schema))
 
 
+def known_numbers(table: pa.Table, column: NumericColumn, schema: Schema) -> np.ndarray:
+    """Returns the numbers of a column on the unit scale, without those missing or outside."""
+    unit = read_numbers(table, column, schema).unit
+    return np.asarray(unit[~np.isnan(unit)])
+
+
 def read_levels(table: pa.Table, column: CodedColumn, schema: Schema) -> ColumnLevels:
     """Returns a column with levels as codes; an unknown level counts as ``other`` where the column declares one."""
     codes, outside = _encoded(table, column, schema)
@@ -113,32 +119,42 @@ def some_rows(table: pa.Table, most: int, draw: np.random.Generator) -> pa.Table
     )
 
 
-def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
-    """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
-    table = table.take(
-        pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1))
-    )
+def encoded_rows(table: pa.Table, schema: Schema) -> tuple[Rows, Mask]:
+    """Encodes records by the columns of their file.
+
+    Args:
+        table: The records.
+        schema: Their schema.
+
+    Returns:
+        The records, with NaN for a number that is missing or outside; a level that is
+        missing has the number of levels, one that is outside the next code. And which
+        have a number outside, (rows,).
+    """
     layout = schema.file_layout
+    count = table.num_rows
     numbers = [read_numbers(table, column, schema) for column in layout.numeric]
-    codes = [_encoded(table, column, schema) for column in layout.coded]
-    fits = np.ones(table.num_rows, dtype=np.bool_)
-    for column, (values, outside) in zip(
-        (*layout.numeric, *layout.coded), (*numbers, *codes), strict=True
-    ):
-        fits &= ~outside & (
-            np.ones_like(fits) if column.numeric else values < column.size
-        )
-    numeric = (
-        np.stack([one.unit for one in numbers], axis=1)
-        if numbers
-        else np.empty((len(fits), 0))
+    codes = [read_levels(table, column, schema).codes for column in layout.coded]
+    is_outside = np.zeros(count, dtype=np.bool_)
+    for column_numbers in numbers:
+        is_outside |= column_numbers.outside
+    units = [column_numbers.unit for column_numbers in numbers]
+    records = Rows(
+        np.array(units, np.float64).reshape(-1, count).T,
+        np.array(codes, np.int32).reshape(-1, count).T,
     )
-    coded = (
-        np.stack([one for one, _ in codes], axis=1)
-        if codes
-        else np.empty((len(fits), 0))
+    return records, is_outside
+
+
+def read_rows(table: pa.Table, schema: Schema, max_rows: int) -> Rows:
+    """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
+    step = -(-table.num_rows // max_rows) or 1
+    records, is_outside = encoded_rows(
+        table.take(pa.array(range(0, table.num_rows, step))), schema
     )
-    return Rows(numeric[fits], coded[fits].astype(np.int32))
+    sizes = [column.size for column in schema.file_layout.coded]
+    fits = ~is_outside & (records.codes < np.array(sizes, int)).all(axis=1)
+    return records.rows(fits)
 
 
 def with_coordinates(
@@ -175,16 +191,9 @@ def _with_coordinates(
     table: pa.Table, schema: Schema, added: Sequence[Column]
 ) -> pa.Table:
     """Adds coordinates to a table; a value outside the schema counts as missing."""
-    numeric = [
-        _encoded(table, column, schema)[0] for column in schema.file_layout.numeric
-    ]
-    coded = [
-        np.minimum(_encoded(table, column, schema)[0], len(column.levels))
-        for column in schema.file_layout.coded
-    ]
-    numbers = _side_by_side(numeric, table.num_rows)
-    codes = _side_by_side(coded, table.num_rows).astype(np.int32)
-    rows = Rows(numbers, codes)
+    rows, _ = encoded_rows(table, schema)
+    level_counts = [len(column.levels) for column in schema.file_layout.coded]
+    rows = Rows(rows.numeric, np.minimum(rows.codes, np.array(level_counts, np.int32)))
     values = schema.measured_values(values_of(rows, schema.file_layout))
     for column in added:
         own = values[column.name]
@@ -196,10 +205,6 @@ def _with_coordinates(
             cells = pa.array(column.decoded_levels).take(indices)
         table = table.append_column(column.name, cells)
     return table
-
-
-def _side_by_side(columns: Sequence[np.ndarray], row_count: int) -> np.ndarray:
-    return np.stack(columns, axis=1) if columns else np.empty((row_count, 0))
 
 
 def _encoded(
@@ -214,9 +219,9 @@ def _encoded(
 def _column(table: pa.Table, name: str, which: str) -> pa.Array:
     if name not in table.column_names:
         known = ", ".join(map(repr, table.column_names))
-        cure = "evaluate tables that were made with this schema"
         raise DataError(
-            f"column {name!r}{which} is not in the table, which has {known}; {cure}"
+            f"column {name!r}{which} is not in the table, which has {known}; "
+            "evaluate tables that were made with this schema"
         )
     return table.column(name).combine_chunks()
 
@@ -274,39 +279,34 @@ def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTab
 
 
 def _families(tables: Tables, link: Link) -> LinkedPair:
-    parents, children = tables[link.parent.name], tables[link.name]
-    known, asked = (
-        _keys(parents, link.parent.key),
-        _keys(children, link.child.parent_key),
-    )
-    found = pc.index_in(asked, value_set=known, skip_nulls=True)
-    parent = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    parents = tables[link.parent.name]
+    children = tables[link.name]
+    keys = _keys(parents, link.parent.key)
+    parent_keys = _keys(children, link.child.parent_key)
+    indices = pc.index_in(parent_keys, value_set=keys, skip_nulls=True)
+    parent = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = np.flatnonzero(parent >= 0)
     rows = rows[np.argsort(parent[rows], kind="stable")]
     # What no order decides is decided at random, as in what a model learns from: the order of a file says nothing.
     ties = np.random.default_rng(0).permutation(len(rows))
-    position, backwards = None, 0
-    if link.order is not None:
-        position = read_numbers(children, link.order, link.child.schema).unit
-        backwards = int(
-            ((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum()
-        )
-        rows = rows[np.lexsort((ties, position[rows], parent[rows]))]
-    else:
+    position = None
+    backwards = 0
+    if link.order is None:
         rows = rows[np.lexsort((ties, parent[rows]))]
-    counts = np.bincount(parent[rows], minlength=parents.num_rows)
-    position = None if position is None else position[rows]
-    wrong = {
-        "orphans": children.num_rows - len(rows),
-        "repeated": parents.num_rows - len(pc.unique(known)),
-    }
+    else:
+        positions = read_numbers(children, link.order, link.child.schema).unit
+        is_sibling = np.diff(parent[rows]) == 0
+        backwards = int(((np.diff(positions[rows]) < 0) & is_sibling).sum())
+        rows = rows[np.lexsort((ties, positions[rows], parent[rows]))]
+        position = positions[rows]
     return LinkedPair(
         parent=parent[rows],
         rows=rows,
-        counts=counts,
+        counts=np.bincount(parent[rows], minlength=len(parents)),
         position=position,
+        orphans=len(children) - len(rows),
+        repeated=len(parents) - len(pc.unique(keys)),
         backwards=backwards,
-        **wrong,
     )
 
 
@@ -326,67 +326,60 @@ def _keys(table: pa.Table, key: Key) -> pa.Array:
 
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
     """Returns the table of the units of privacy with numeric columns for what is linked to them, and its schema."""
-    root, below, most = schema.root, dict[str, LinkedPair](), {schema.root.name: 1}
-    table, columns = (
-        linked.tables[root.name].select(root.schema.names),
-        list(root.schema.columns),
-    )
+    root = schema.root
+    table = linked.tables[root.name].select(root.schema.names)
+    columns = list(root.schema.columns)
+    # Children of each table, as those of the units.
+    below: dict[str, LinkedPair] = {}
+    max_counts = {root.name: 1}
     for link in schema.links:
-        families, name = linked.families[link.name], link.name
-        below[name] = (
-            families.of_grandparents(below[link.parent.name])
-            if link.parent.name in below
-            else families
-        )
-        most[name] = most[link.parent.name] * (link.child.most or 1)
-        columns.append(Integer(name=f"{name}.number", lower=0, upper=most[name]))
-        table = table.append_column(columns[-1].name, pa.array(below[name].counts))
+        name = link.name
+        families = linked.families[name]
+        if link.parent.name in below:
+            families = families.of_grandparents(below[link.parent.name])
+        below[name] = families
+        max_counts[name] = max_counts[link.parent.name] * (link.child.most or 1)
+        number = Integer(name=f"{name}.number", lower=0, upper=max_counts[name])
+        columns.append(number)
+        table = table.append_column(number.name, pa.array(families.counts))
         for column in link.child.schema.columns:
-            for what, values in _summaries(
-                linked.tables[name], column, link.child.schema, below[name]
-            ):
+            summaries = _summaries(
+                linked.tables[name], column, link.child.schema, families
+            )
+            for summary, values in summaries:
+                name_here = f"{name}.{column.name}.{summary}"
                 columns.append(
-                    Continuous(
-                        name=f"{name}.{column.name}.{what}",
-                        lower=0.0,
-                        upper=1.0,
-                        missing=True,
-                    )
+                    Continuous(name=name_here, lower=0.0, upper=1.0, missing=True)
                 )
-                table = table.append_column(
-                    columns[-1].name, pa.array(values, from_pandas=True)
-                )
-    return table, Schema(
+                cells = pa.array(values, from_pandas=True)
+                table = table.append_column(name_here, cells)
+    described = Schema(
         columns, label=root.schema.label, missing_values=root.schema.missing_values
     )
+    return table, described
 
 
 def _summaries(
     table: pa.Table, column: Column, schema: Schema, families: LinkedPair
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the summaries of a column by parent, each with its name; NaN for parents about whom nothing is known."""
-    parents, parent = len(families.counts), families.parent
+    parent_count = len(families.counts)
+    parent = families.parent
     if column.numeric:
         values = read_numbers(table, column, schema).unit[families.rows]
-        known = ~np.isnan(values)
-        values, parent = values[known], parent[known]
-        sums, counts = (
-            np.bincount(parent, weights=values, minlength=parents),
-            np.bincount(parent, minlength=parents),
-        )
-        yield "mean", _ratio(sums, counts)
-        last = np.full(parents, np.nan)
+        is_known = ~np.isnan(values)
+        values = values[is_known]
+        parent = parent[is_known]
+        sums = np.bincount(parent, weights=values, minlength=parent_count)
+        yield "mean", _ratio(sums, np.bincount(parent, minlength=parent_count))
+        last = np.full(parent_count, np.nan)
         last[parent] = values  # the last one that is written stays
         yield "last", last
         return
     codes = read_levels(table, column, schema).codes[families.rows]
     for code, level in enumerate(column.levels):
-        yield (
-            f"{level}",
-            _ratio(
-                np.bincount(parent[codes == code], minlength=parents), families.counts
-            ),
-        )
+        counts = np.bincount(parent[codes == code], minlength=parent_count)
+        yield f"{level}", _ratio(counts, families.counts)
 
 
 def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -13,8 +13,13 @@ from noisegate.errors import DataError
 from noisegate.schema import CodedColumn, Column, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.images import find_pixels
-from noisegate_evaluate.metrics.result import CAVEAT
-from noisegate_evaluate.reading import read_levels, read_numbers, some_rows
+from noisegate_evaluate.metrics.result import CAVEAT, as_json
+from noisegate_evaluate.reading import (
+    known_numbers,
+    read_levels,
+    read_numbers,
+    some_rows,
+)
 from noisegate_evaluate.utility.networks import NetworkOptions
 from noisegate_evaluate.utility.recipe import Averaged, LabelledRows, Suite
 from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores
@@ -188,9 +193,8 @@ def _block(
         # The last column is for missing; what is outside has a row of zeros.
         one_hot = np.eye(levels + 2, levels + 1, dtype=np.float32)
         return lambda table: one_hot[read_levels(table, column, schema).codes]
-    unit = read_numbers(train, column, schema).unit
-    known = unit[~np.isnan(unit)]
-    gaps = len(known) < len(unit)
+    known = known_numbers(train, column, schema)
+    gaps = len(known) < train.num_rows
     # Without a number to learn from: the middle of the bounds, which are public.
     median, centre, spread = (
         (np.median(known), known.mean(), known.std()) if len(known) else (0.5, 0.5, 1.0)
@@ -257,17 +261,13 @@ class RegressionReport:
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence about the guarantee."""
-        models = {name: scores.to_json() for name, scores in self.models.items()}
-        told = {
+        return {
             "caveat": CAVEAT,
             "label": self.label,
             "version": REGRESSORS_VERSION,
             "seed": self.seed,
-        }
-        return {
-            **told,
             "mean": self.mean.to_json(),
-            "models": models,
+            "models": as_json(self.models),
             "notes": list(self.notes),
         }
 
@@ -306,7 +306,7 @@ def regression_scores(
     models, remarks = {}, list(rows.remarks)
     if len(np.unique(train)) > 1:
         features = rows.features()
-        for name, regressor in _regressors(seed).items():
+        for name, regressor in regressors(seed).items():
             regressor.fit(features["training"], train)
             models[name] = _scores(
                 real, np.clip(regressor.predict(features["test"]), 0.0, 1.0)
@@ -315,7 +315,7 @@ def regression_scores(
                 progress(name, len(models), REGRESSORS)
     else:
         models = dict.fromkeys(
-            _regressors(seed),
+            regressors(seed),
             _scores(real, np.full(len(real), train[0] if len(train) else 0.5)),
         )
         found = f"{len(np.unique(train))} value(s) of {rows.column.name!r}"
@@ -327,7 +327,8 @@ def regression_scores(
     )
 
 
-def _regressors(seed: int) -> dict[str, Any]:
+def regressors(seed: int) -> dict[str, Any]:
+    """Returns the regressors of tables by name, not fitted."""
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import Ridge
 
@@ -338,9 +339,10 @@ def _regressors(seed: int) -> dict[str, Any]:
 
 
 def _scores(real: np.ndarray, predicted: np.ndarray) -> RegressionScores:
-    r2 = 1 - float(
-        np.square(real - predicted).sum() / np.square(real - real.mean()).sum()
-    )
+    """Returns how well labels are predicted; both are (rows,)."""
+    from sklearn.metrics import mean_absolute_error, r2_score
+
     return RegressionScores(
-        r2=r2, absolute_error=float(np.abs(real - predicted).mean())
+        r2=float(r2_score(real, predicted)),
+        absolute_error=float(mean_absolute_error(real, predicted)),
     )

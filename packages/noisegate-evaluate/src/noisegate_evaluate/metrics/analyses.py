@@ -11,19 +11,25 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.schema import Column, Schema
+from noisegate.schema import CodedColumn, Column, Schema
 from noisegate_evaluate.metrics.marginals import (
     OrderDistance,
     cell_counts,
     order_distance,
 )
 from noisegate_evaluate.metrics.result import MetricResult, metric
-from noisegate_evaluate.reading import cells, read_levels, read_numbers, some_rows
+from noisegate_evaluate.reading import (
+    cells,
+    known_numbers,
+    read_levels,
+    read_numbers,
+    some_rows,
+)
 
 MOST_ROWS, MOST_COLUMNS = 20_000, 60
 STRONG = 0.3  # associations of real records from here on count as strong
@@ -64,33 +70,28 @@ class Associations(MetricResult):
         """Returns the figures; None of fewer than two columns that vary."""
         schema: Schema = more["schema"]
         columns = _columns(schema)
-        ours, theirs = (
-            associations(_some(one, seed), columns, schema, signed=True)
-            for one in (synthetic, real)
+        synthetic_values, real_values = (
+            associations(_some(table, seed), columns, schema, signed=True)
+            for table in (synthetic, real)
         )
         pairs = [
-            at
-            for at in itertools.combinations(range(len(columns)), 2)
-            if math.isfinite(theirs[at])
+            (
+                f"{columns[i].name} × {columns[j].name}",
+                float(real_values[i, j]),
+                float(np.nan_to_num(synthetic_values[i, j])),
+            )
+            for i, j in itertools.combinations(range(len(columns)), 2)
+            if math.isfinite(real_values[i, j])
         ]
         if not pairs:
             return None
-        found = [
-            (
-                f"{columns[i].name} × {columns[j].name}",
-                float(theirs[i, j]),
-                float(np.nan_to_num(ours[i, j])),
-            )
-            for i, j in pairs
-        ]
-        strong = sorted(
-            (one for one in found if abs(one[1]) >= STRONG),
-            key=lambda one: -abs(one[1]),
-        )
-        kept = [min(max(made / truth, 0.0), 1.0) for _, truth, made in strong]
+        errors = [abs(real - synthetic) for _, real, synthetic in pairs]
+        strong = [pair for pair in pairs if abs(pair[1]) >= STRONG]
+        strong.sort(key=lambda pair: -abs(pair[1]))
+        kept = [min(max(synthetic / real, 0.0), 1.0) for _, real, synthetic in strong]
         return cls(
             pairs=len(pairs),
-            error=float(np.mean([abs(truth - made) for _, truth, made in found])),
+            error=float(np.mean(errors)),
             strong=strong,
             kept=float(np.mean(kept)) if kept else None,
         )
@@ -135,44 +136,49 @@ class Quantiles(MetricResult):
     ) -> Quantiles | None:
         """Returns the figures; None of tables without numbers."""
         schema: Schema = more["schema"]
-        found: list[tuple[float, float, str, float]] = []
-        ends: list[tuple[float, str]] = []
+        errors: list[_QuantileError] = []
+        distances: list[tuple[float, str]] = []
         for column in schema.file_layout.numeric:
-            ours, theirs = (
-                read_numbers(one, column, schema).unit for one in (synthetic, real)
-            )
-            ours, theirs = (
-                np.sort(ours[~np.isnan(ours)]),
-                np.sort(theirs[~np.isnan(theirs)]),
-            )
-            if not (len(ours) and len(theirs)):
+            synthetic_numbers = known_numbers(synthetic, column, schema)
+            real_numbers = np.sort(known_numbers(real, column, schema))
+            if not len(synthetic_numbers) or not len(real_numbers):
                 continue
-            ends += [(_stretched(ours, theirs, at), column.name) for at in (0.01, 0.99)]
+            for at in (0.01, 0.99):
+                distance = _stretched(synthetic_numbers, real_numbers, at)
+                distances.append((distance, column.name))
             for at in QUANTILES:
-                place = np.quantile(ours, at, method="inverted_cdf")
+                quantile = np.quantile(synthetic_numbers, at, method="inverted_cdf")
                 # Where many records have this very value, each rank among theirs is right.
                 low, high = (
-                    np.searchsorted(theirs, place, side=side) / len(theirs)
+                    np.searchsorted(real_numbers, quantile, side=side)
+                    / len(real_numbers)
                     for side in ("left", "right")
                 )
-                apart = max(low - at, at - high, 0.0)
-                found.append((float(apart), _chance(at, ours, theirs), column.name, at))
-        if not found:
+                error = float(max(low - at, at - high, 0.0))
+                chance = _chance(at, synthetic_numbers, real_numbers)
+                errors.append(_QuantileError(error, chance, column.name, at))
+        if not errors:
             return None
-        largest, chance, name, at = max(found, key=lambda one: one[0] - one[1])
-        mean, (stretched, reaching) = (
-            float(np.mean([one[0] for one in found])),
-            max(ends),
-        )
-        where = {"column": name, "reaching": reaching}
+        worst = max(errors, key=lambda quantile: quantile.error - quantile.chance)
+        stretched, reaching = max(distances)
         return cls(
-            mean=mean,
-            largest=largest,
-            chance=chance,
-            at=at,
+            mean=float(np.mean([quantile.error for quantile in errors])),
+            largest=worst.error,
+            chance=worst.chance,
+            column=worst.column,
+            at=worst.at,
             stretched=stretched,
-            **where,
+            reaching=reaching,
         )
+
+
+class _QuantileError(NamedTuple):
+    """How far the rank of a synthetic quantile is off, and how far chance puts it."""
+
+    error: float
+    chance: float
+    column: str
+    at: float
 
 
 def _chance(at: float, ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -211,27 +217,27 @@ class EqualMass(MetricResult):
     ) -> EqualMass | None:
         """Returns the figures; None of tables without numbers, or of a single column."""
         schema: Schema = more["schema"]
-        both = [_some(one, seed) for one in (synthetic, real)]
+        tables = [_some(table, seed) for table in (synthetic, real)]
         columns = {
-            column.name: _in_equal_masses(both, column, schema)
+            column.name: _in_equal_masses(tables, column, schema)
             for column in _columns(schema)
         }
-        if (
-            len(columns) < 2
-            or not schema.file_layout.numeric
-            or not all(one.num_rows for one in both)
-        ):
+        has_rows = all(map(len, tables))
+        if len(columns) < 2 or not schema.file_layout.numeric or not has_rows:
             return None
 
         def distance(order: int) -> OrderDistance:
-            subsets = itertools.combinations(columns, order)
-            counted = {
-                some: cell_counts([columns[name] for name in some], both[0].num_rows)
-                for some in subsets
-            }
-            return order_distance(counted)
+            return order_distance(
+                {
+                    names: cell_counts(
+                        [columns[name] for name in names], len(tables[0])
+                    )
+                    for names in itertools.combinations(columns, order)
+                }
+            )
 
-        singles, pairs = distance(1), distance(2)
+        singles = distance(1)
+        pairs = distance(2)
         return cls(
             singles=singles.mean,
             pairs=pairs.mean,
@@ -268,31 +274,31 @@ class Regressions(MetricResult):
         """Returns the figures; None of fewer than two columns, or of few rows."""
         schema: Schema = more["schema"]
         columns = _columns(schema)
-        both = [_some(one, seed) for one in (synthetic, real)]
-        if len(columns) < 2 or min(one.num_rows for one in both) < 10 * len(columns):
+        tables = [_some(table, seed) for table in (synthetic, real)]
+        if len(columns) < 2 or min(map(len, tables)) < 10 * len(columns):
             return None
-        made, truth = _design(both, columns, schema)
-        ours, theirs = (_coefficients(*one, columns) for one in (made, truth))
-        apart, signs, kept = [], [], [np.zeros(0)]
-        for place, (right, error) in (
-            (place, told) for place, told in theirs.items() if place in ours
-        ):
-            apart.append(np.minimum(np.abs(ours[place][0] - right), _MOST_APART))
-            clear = np.abs(right) > _CLEAR * error
-            signs.append(np.sign(ours[place][0][clear]) == np.sign(right[clear]))
-            clear &= np.abs(right) >= _LARGE
-            kept.append(1 - np.minimum(apart[-1][clear] / np.abs(right[clear]), 1))
-        if not apart:
+        synthetic_fits, real_fits = (
+            _coefficients(*design, columns)
+            for design in _design(tables, columns, schema)
+        )
+        # Those of the columns that are explained in both tables, one behind the other.
+        names = [name for name in real_fits if name in synthetic_fits]
+        if not names:
             return None
-        all_apart, all_signs = np.concatenate(apart), np.concatenate(signs)
+        real_slopes = np.concatenate([real_fits[name][0] for name in names])
+        errors = np.concatenate([real_fits[name][1] for name in names])
+        slopes = np.concatenate([synthetic_fits[name][0] for name in names])
+        differences = np.minimum(np.abs(slopes - real_slopes), _MOST_APART)
+        is_clear = np.abs(real_slopes) > _CLEAR * errors
+        has_right_sign = np.sign(slopes[is_clear]) == np.sign(real_slopes[is_clear])
+        is_large = is_clear & (np.abs(real_slopes) >= _LARGE)
+        lost = np.minimum(differences[is_large] / np.abs(real_slopes[is_large]), 1)
         return cls(
-            coefficients=len(all_apart),
-            error=float(all_apart.mean()),
-            clear=len(all_signs),
-            signs=float(all_signs.mean()) if len(all_signs) else None,
-            kept=float(all_kept.mean())
-            if len(all_kept := np.concatenate(kept))
-            else None,
+            coefficients=len(differences),
+            error=float(differences.mean()),
+            clear=len(has_right_sign),
+            signs=float(has_right_sign.mean()) if len(has_right_sign) else None,
+            kept=float((1 - lost).mean()) if len(lost) else None,
         )
 
     @property
@@ -328,122 +334,138 @@ class TwoSample(MetricResult):
         from sklearn.metrics import roc_auc_score
         from sklearn.model_selection import cross_val_predict
 
-        columns, rows = (
-            _columns(schema),
-            min(synthetic.num_rows, real.num_rows, _COMPARED),
-        )
-        if rows < 20:
+        columns = _columns(schema)
+        row_count = min(len(synthetic), len(real), _COMPARED)
+        if row_count < 20:
             return None
-        both = (_some(table, seed, rows) for table in (synthetic, real))
-        each = [
-            np.column_stack([_values(table, column, schema) for column in columns])
-            for table in both
-        ]
-        features = np.concatenate(each)
-        truth = np.repeat([1, 0], rows)
-        trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
-        shuffled = np.random.default_rng(seed).permutation(2 * rows)
-        told = cross_val_predict(
-            trees, features[shuffled], truth[shuffled], cv=2, method="predict_proba"
+        features = np.concatenate(
+            [
+                np.column_stack([_values(table, column, schema) for column in columns])
+                for table in (
+                    _some(synthetic, seed, row_count),
+                    _some(real, seed, row_count),
+                )
+            ]
+        )
+        is_synthetic = np.repeat([1, 0], row_count)
+        shuffled = np.random.default_rng(seed).permutation(2 * row_count)
+        probabilities = cross_val_predict(
+            HistGradientBoostingClassifier(max_iter=50, random_state=seed),
+            features[shuffled],
+            is_synthetic[shuffled],
+            cv=2,
+            method="predict_proba",
         )[:, 1]
-        return cls(roc_auc=float(roc_auc_score(truth[shuffled], told)))
+        return cls(roc_auc=float(roc_auc_score(is_synthetic[shuffled], probabilities)))
 
 
 def _columns(schema: Schema) -> list[Column]:
     """Returns the columns that are compared: spread over all of a wide table, and the label."""
+    count = min(len(schema.columns), MOST_COLUMNS)
     step = max(len(schema.columns) / MOST_COLUMNS, 1.0)
-    kept = {
-        int(place * step) for place in range(min(len(schema.columns), MOST_COLUMNS))
-    }
+    indices = {int(number * step) for number in range(count)}
     return [
-        one
-        for place, one in enumerate(schema.columns)
-        if place in kept or one.name == schema.label
+        column
+        for index, column in enumerate(schema.columns)
+        if index in indices or column.name == schema.label
     ]
 
 
-def _some(table: pa.Table, seed: int, rows: int = MOST_ROWS) -> pa.Table:
-    return some_rows(table, rows, np.random.default_rng(seed))
+def _some(table: pa.Table, seed: int, max_rows: int = MOST_ROWS) -> pa.Table:
+    """Returns some rows of a table, drawn by a seed."""
+    return some_rows(table, max_rows, np.random.default_rng(seed))
 
 
 def _values(table: pa.Table, column: Column, schema: Schema) -> np.ndarray:
+    """Returns a column as float64: numbers on the unit scale, or codes of levels."""
     if column.numeric:
         return read_numbers(table, column, schema).unit
     return cells(table, column, schema).codes.astype(np.float64)
 
 
-Design = tuple[
-    np.ndarray, list[np.ndarray]
-]  # regressors, (rows, terms), and which of them are of each column
+Design: TypeAlias = tuple[np.ndarray, list[np.ndarray]]
+"""Regressors, (rows, terms), and the indices of those of each column."""
 
 
 def _design(
-    both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema
-) -> tuple[Design, ...]:
+    tables: Sequence[pa.Table], columns: Sequence[Column], schema: Schema
+) -> list[Design]:
     """Returns what regressions are computed on, of synthetic and of real records on the same scale."""
-    parts: list[list[np.ndarray]] = [[] for _ in both]
-    for column in columns:
-        if column.numeric:
-            numbers = [read_numbers(one, column, schema).unit for one in both]
-            present = numbers[-1][~np.isnan(numbers[-1])]
-            if len(present) and np.ptp(present) > _ROUNDING:
-                terms = [
-                    np.nan_to_num((each - present.mean()) / present.std())[:, None]
-                    for each in numbers
-                ]
-            else:
-                # A constant explains nothing, and its spread is that of rounding.
-                terms = [np.empty((len(each), 0)) for each in numbers]
-        else:
-            codes = [read_levels(one, column, schema).codes for one in both]
-            few = np.bincount(codes[-1], minlength=len(column.levels))[
-                : len(column.levels)
-            ]
-            # Levels of fewer than one record in a hundred are one with the most frequent.
-            kept = [
-                level
-                for level in np.argsort(-few)[1:]
-                if few[level] >= len(codes[-1]) / 100
-            ]
-            if column.is_truth_value:
-                kept = [1] if few.min() else []
-            terms = [
-                (each[:, None] == np.array(kept, dtype=int)).astype(float)
-                for each in codes
-            ]
-        for part, term in zip(parts, terms, strict=True):
-            part.append(term)
-    ends = np.cumsum([0, *(each.shape[1] for each in parts[0])])
-    places = [np.arange(start, end) for start, end in itertools.pairwise(ends)]
-    return tuple((np.concatenate(part, axis=1), places) for part in parts)
+    terms_of_columns = [
+        _number_terms([read_numbers(table, column, schema).unit for table in tables])
+        if column.numeric
+        else _level_terms(
+            [read_levels(table, column, schema).codes for table in tables], column
+        )
+        for column in columns
+    ]
+    ends = np.cumsum([0, *(terms[0].shape[1] for terms in terms_of_columns)])
+    indices = [np.arange(start, end) for start, end in itertools.pairwise(ends)]
+    return [
+        (np.concatenate(parts, axis=1), indices)
+        for parts in zip(*terms_of_columns, strict=True)
+    ]
+
+
+def _number_terms(numbers: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns numbers in standard deviations of the real ones, which are the last, (rows, 1) each."""
+    present = numbers[-1][~np.isnan(numbers[-1])]
+    if not len(present) or np.ptp(present) <= _ROUNDING:
+        # A constant explains nothing, and its spread is that of rounding.
+        return [np.empty((len(values), 0)) for values in numbers]
+    return [
+        np.nan_to_num((values - present.mean()) / present.std())[:, None]
+        for values in numbers
+    ]
+
+
+def _level_terms(codes: Sequence[np.ndarray], column: CodedColumn) -> list[np.ndarray]:
+    """Returns levels against the most frequent real one, (rows, levels) each.
+
+    Levels of fewer than one real record in a hundred are one with the most frequent.
+    """
+    real_codes = codes[-1]
+    level_count = len(column.levels)
+    counts = np.bincount(real_codes, minlength=level_count)[:level_count]
+    levels = [
+        level
+        for level in np.argsort(-counts)[1:]
+        if counts[level] >= len(real_codes) / 100
+    ]
+    if column.is_truth_value:
+        levels = [1] if counts.min() else []
+    return [
+        (values[:, None] == np.array(levels, dtype=int)).astype(float)
+        for values in codes
+    ]
 
 
 def _coefficients(
-    terms: np.ndarray, places: list[np.ndarray], columns: Sequence[Column]
+    terms: np.ndarray, indices: Sequence[np.ndarray], columns: Sequence[Column]
 ) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Returns coefficients and their standard errors, infinite of logistic ones, by the column that is explained."""
     from sklearn.linear_model import LogisticRegression
 
-    rows, found = len(terms), dict[str, tuple[np.ndarray, np.ndarray]]()
+    fits: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     centred = terms - terms.mean(axis=0)
-    gram = centred.T @ centred / rows
-    for column, own in zip(columns, places, strict=True):
+    gram = centred.T @ centred / len(terms)
+    for column, own in zip(columns, indices, strict=True):
         others = np.setdiff1d(np.arange(terms.shape[1]), own)
         if not len(own) or not len(others):
             continue
+        target = own[0]
         if column.numeric:
-            inverse = np.linalg.inv(
-                gram[np.ix_(others, others)] + _RIDGE * np.eye(len(others))
-            )
-            slopes = inverse @ gram[others, own[0]]
-            left = max(float(gram[own[0], own[0]] - slopes @ gram[others, own[0]]), 0.0)
-            found[column.name] = slopes, np.sqrt(left * np.diag(inverse) / rows)
-        elif column.is_truth_value and 0 < terms[:, own[0]].mean() < 1:
-            model = LogisticRegression(C=100.0, max_iter=200).fit(
-                terms[:, others], terms[:, own[0]]
-            )
-            found[column.name] = model.coef_[0], np.full(len(others), np.inf)
-    return found
+            ridge = _RIDGE * np.eye(len(others))
+            inverse = np.linalg.inv(gram[np.ix_(others, others)] + ridge)
+            slopes = inverse @ gram[others, target]
+            unexplained = float(gram[target, target] - slopes @ gram[others, target])
+            variance = max(unexplained, 0.0) * np.diag(inverse) / len(terms)
+            fits[column.name] = slopes, np.sqrt(variance)
+        elif column.is_truth_value and 0 < terms[:, target].mean() < 1:
+            model = LogisticRegression(C=100.0, max_iter=200)
+            model.fit(terms[:, others], terms[:, target])
+            fits[column.name] = model.coef_[0], np.full(len(others), np.inf)
+    return fits
 
 
 def associations(
@@ -455,39 +477,38 @@ def associations(
     two are corrected for the bias of many levels on few rows. NaN on the diagonal and for a constant column. Missing is
     a level; a missing number leaves the row out. `signed` takes ranks for numbers, and their correlations from -1 to 1.
     """
-    ready = [_values(table, column, schema) for column in columns]
-    numeric = [column.numeric for column in columns]
+    values = [_values(table, column, schema) for column in columns]
+    is_number = [column.numeric for column in columns]
     if signed:
         from scipy.stats import rankdata
 
-        both = zip(numeric, ready, strict=True)
-        ready = [
-            rankdata(each, nan_policy="omit") if number else each
-            for number, each in both
+        values = [
+            rankdata(values[i], nan_policy="omit") if is_number[i] else values[i]
+            for i in range(len(columns))
         ]
-    matrix = np.full((len(ready), len(ready)), math.nan)
-    for i, j in itertools.combinations(range(len(ready)), 2):
-        first, second = (i, j) if numeric[i] else (j, i)
-        measure = (
-            _correlation
-            if numeric[i] and numeric[j]
-            else _correlation_ratio
-            if numeric[first]
-            else _cramers_v
-        )
-        matrix[i, j] = matrix[j, i] = measure(ready[first], ready[second])
+    matrix = np.full((len(columns), len(columns)), math.nan)
+    for i, j in itertools.combinations(range(len(columns)), 2):
+        # Of one of each the number comes first.
+        first, second = (i, j) if is_number[i] else (j, i)
+        sides = values[first], values[second]
+        if is_number[second]:
+            strength = _correlation(*sides)
+        elif is_number[first]:
+            strength = _correlation_ratio(*sides)
+        else:
+            strength = _cramers_v(*sides)
+        matrix[i, j] = matrix[j, i] = strength
     return matrix if signed else np.abs(matrix)
 
 
 def _correlation(left: np.ndarray, right: np.ndarray) -> float:
-    both = ~(np.isnan(left) | np.isnan(right))
-    left, right = left[both], right[both]
+    """Returns the correlation of numbers, of the rows where both are; NaN of a constant."""
+    is_known = ~(np.isnan(left) | np.isnan(right))
+    left = left[is_known]
+    right = right[is_known]
     if len(left) < 2 or np.ptp(left) == 0 or np.ptp(right) == 0:
         return math.nan
-    left, right = left - left.mean(), right - right.mean()
-    return float(
-        np.clip(left @ right / math.sqrt((left @ left) * (right @ right)), -1.0, 1.0)
-    )
+    return float(np.corrcoef(left, right)[0, 1])
 
 
 def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
@@ -527,17 +548,15 @@ def _in_equal_masses(
 ) -> tuple[np.ndarray, int]:
     """Returns the cells of all rows, synthetic ones first, and how many cells there are."""
     if not column.numeric:
-        found = [cells(table, column, schema) for table in both]
-        return np.concatenate([one.codes for one in found]), found[0].size
+        levels = [cells(table, column, schema) for table in both]
+        return np.concatenate([table.codes for table in levels]), levels[0].size
     numbers = [read_numbers(table, column, schema).unit for table in both]
-    present = numbers[1][~np.isnan(numbers[1])]
-    # A value that many records share is the end of a cell: what lies above it does not join it.
-    cuts = np.unique(
-        np.quantile(present, np.arange(1, 20) / 20, method="inverted_cdf")
-        if len(present)
-        else present
-    )
+    real_numbers = numbers[1][~np.isnan(numbers[1])]
+    cuts = np.zeros(0)
+    if len(real_numbers):
+        parts = np.arange(1, 20) / 20
+        # A value that many records share is the end of a cell: what lies above it does not join it.
+        cuts = np.unique(np.quantile(real_numbers, parts, method="inverted_cdf"))
     unit = np.concatenate(numbers)
-    return np.where(np.isnan(unit), len(cuts) + 1, np.searchsorted(cuts, unit)), len(
-        cuts
-    ) + 2
+    codes = np.searchsorted(cuts, unit)
+    return np.where(np.isnan(unit), len(cuts) + 1, codes), len(cuts) + 2

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.schema import Schema
-from noisegate_evaluate.reading import read_levels, read_numbers, some_rows
+from noisegate_evaluate.reading import encoded_rows, some_rows
 
 MOST = 2000  # records of each set that are compared; they are drawn by a public seed where there are more
 _AT_ONCE = 250
@@ -44,20 +44,15 @@ class NearestRecords:
     @classmethod
     def of(cls, used: np.ndarray, held_out: np.ndarray, real: int) -> NearestRecords:
         """Returns the figures of the distances of synthetic records to the nearest one of either set."""
-        nearer = float(np.mean(np.where(used == held_out, 0.5, used < held_out)))
-        both = {"": used, "_held_out": held_out}
-        told = {
-            f"same{which}": float(np.mean(apart == 0)) for which, apart in both.items()
-        }
-        told |= {
-            f"distance{which}": float(np.median(apart)) for which, apart in both.items()
-        }
         return cls(
             synthetic=len(used),
             real=real,
-            nearer=nearer,
+            nearer=float(np.mean(np.where(used == held_out, 0.5, used < held_out))),
             chance=1 / math.sqrt(len(used)),
-            **told,
+            same=float(np.mean(used == 0)),
+            same_held_out=float(np.mean(held_out == 0)),
+            distance=float(np.median(used)),
+            distance_held_out=float(np.median(held_out)),
         )
 
 
@@ -99,17 +94,8 @@ def nearest_images(
 
 def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """The columns of numbers, in [0, 1] and NaN where missing, and those of codes: (numbers, rows), (codes, rows)."""
-    numbers = [
-        read_numbers(table, column, schema).unit
-        for column in schema.file_layout.numeric
-    ]
-    codes = [
-        read_levels(table, column, schema).codes for column in schema.file_layout.coded
-    ]
-    rows = table.num_rows
-    return np.array(numbers, np.float32).reshape(-1, rows), np.array(
-        codes, np.int32
-    ).reshape(-1, rows)
+    records, _ = encoded_rows(table, schema)
+    return records.numeric.T.astype(np.float32), records.codes.T
 
 
 def _nearest(
@@ -132,10 +118,10 @@ def _nearest(
 
 
 def _nearest_pixels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    # In float64, and by squares that cancel to no less than zero.
-    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-    squares = (
-        (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * ours @ theirs.T
-    )
-    nearest = squares.argmin(axis=1)
-    return np.asarray(np.sqrt(((ours - theirs[nearest]) ** 2).mean(axis=1)))
+    """Returns the root mean square difference of each image to the nearest one, (images,)."""
+    from sklearn.metrics import pairwise_distances_argmin
+
+    ours = ours.astype(np.float64)
+    theirs = theirs.astype(np.float64)
+    nearest = theirs[pairwise_distances_argmin(ours, theirs)]
+    return np.asarray(np.sqrt(np.square(ours - nearest).mean(axis=1)))

@@ -159,14 +159,14 @@ def kernel_distance(
 
 def discrepancy(first: np.ndarray, second: np.ndarray) -> float:
     """The unbiased squared discrepancy of all rows: no row is paired with itself (Gretton et al., 2012, eq. 3)."""
-    first, second = first.astype(np.float64), second.astype(np.float64)
+    from sklearn.metrics.pairwise import polynomial_kernel
 
-    def kernel(ours: np.ndarray, theirs: np.ndarray) -> Any:
-        return (ours @ theirs.T / ours.shape[1] + 1) ** 3
-
-    own = [(len(rows), kernel(rows, rows)) for rows in (first, second)]
-    within = sum((each.sum() - np.trace(each)) / (n * (n - 1)) for n, each in own)
-    return float(within - 2 * kernel(first, second).mean())
+    means = []
+    for rows in (first, second):
+        kernel = polynomial_kernel(rows.astype(np.float64))
+        means.append((kernel.sum() - np.trace(kernel)) / (len(rows) * (len(rows) - 1)))
+    between = polynomial_kernel(first.astype(np.float64), second.astype(np.float64))
+    return float(sum(means) - 2 * between.mean())
 
 
 NEIGHBOURS = 5

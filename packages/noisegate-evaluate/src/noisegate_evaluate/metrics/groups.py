@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from noisegate.errors import OptionError, choices
 from noisegate.schema import CodedColumn, Schema
 from noisegate_evaluate.metrics.analyses import Associations, Quantiles
 from noisegate_evaluate.metrics.marginals import marginal_distances
-from noisegate_evaluate.reading import read_levels, read_numbers
+from noisegate_evaluate.metrics.result import verdict_of
+from noisegate_evaluate.reading import known_numbers, read_levels
 
 # Figures of fewer real records are mostly chance: a share is off by some 5 % at 100.
 MIN_GROUP_RECORDS = 100
@@ -199,7 +200,7 @@ class Groups:
                 yield self._verdict_of_pairs(worst)
             elif worst.error > 0:
                 reason = f"by {self.column}, {self._reason(figure, worst)}"
-                yield Verdict(word=None, source="evaluate", reasons=(reason,))
+                yield verdict_of(None, reason, "")
 
     def _verdict_of_pairs(self, worst: WorstGroup) -> Verdict:
         word = word_of_misplaced(worst.error)
@@ -208,19 +209,14 @@ class Groups:
             f"by {self.column}, total variation error of {in_percent(worst.error)} in a pair of columns of "
             f"{level!r}, the worst of {worst.groups} groups, and of {in_percent(worst.mean_error)} in the mean"
         )
-        return Verdict(
-            word=word,
-            source="evaluate",
-            reasons=(reason,),
-            cures=() if word == "good" else (f"more records of {level!r}",),
-            figures={"worst_group": level, "error_of_worst_group": worst.error},
-            findings=(
-                of_misplaced(
-                    "groups",
-                    worst.error,
-                    f" in pairs of {level!r}, the worst by {self.column}",
-                ),
-            ),
+        detail = f" in pairs of {level!r}, the worst by {self.column}"
+        return verdict_of(
+            word,
+            reason,
+            f"more records of {level!r}",
+            [of_misplaced("groups", worst.error, detail)],
+            worst_group=level,
+            error_of_worst_group=worst.error,
         )
 
     def _reason(self, figure: str, worst: WorstGroup) -> str:
@@ -355,11 +351,8 @@ def _group(
     orders = (min(2, len(schema.columns)),)
     distances = marginal_distances(synthetic, real, schema, orders=orders, seed=seed)
     associations = Associations.measured(synthetic, real, schema=schema, seed=seed)
-    return Group(
-        level=level,
-        records=counted.records,
-        share=counted.share,
-        real_share=counted.real_share,
+    return replace(
+        counted,
         pairs=distances.orders[-1].beyond_sampling,
         associations_kept=None if associations is None else associations.kept,
         mean=_worst_mean(synthetic, real, schema),
@@ -374,12 +367,8 @@ def _worst_mean(
     """Finds the numeric column whose mean is farthest off beyond chance; None without one that varies."""
     errors = []
     for column in schema.file_layout.numeric:
-        synthetic_numbers, real_numbers = (
-            numbers[~np.isnan(numbers)]
-            for numbers in (
-                read_numbers(table, column, schema).unit for table in (synthetic, real)
-            )
-        )
+        synthetic_numbers = known_numbers(synthetic, column, schema)
+        real_numbers = known_numbers(real, column, schema)
         if not len(synthetic_numbers) or len(real_numbers) < 2:
             continue
         deviation = float(real_numbers.std(ddof=1))

@@ -25,8 +25,7 @@ from noisegate_evaluate.reading import (
     LinkedPair,
     LinkedTables,
     cells,
-    read_levels,
-    read_numbers,
+    encoded_rows,
     with_coordinates,
 )
 
@@ -40,6 +39,10 @@ class GapDistance:
     largest: float  # difference of cumulative shares
     synthetic_median: float
     real_median: float
+
+    def to_json(self) -> dict[str, float]:
+        """Returns the figures as JSON values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,37 +70,34 @@ class LinkDistances:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as JSON values."""
-        told = {
+        return {
             field.name: as_json(getattr(self, field.name)) for field in fields(self)
         }
-        return {**told, "gaps": None if self.gaps is None else asdict(self.gaps)}
 
     def lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
         """Yields what each figure is of, the figure, and where it is largest, as they are printed."""
-        several = {
+        distances = {
             "number of children": self.child_counts,
             "parent × child": self.parent_child,
             "child × next child": self.transitions,
             "different values": self.distinct_values,
         }
-        for name, distance in several.items():
-            largest = (
-                ""
-                if distance is None
-                else f"{distance.largest:.4f}  {' × '.join(distance.largest_columns)}"
-            )
-            yield (
-                name,
-                ("–", "") if distance is None else (f"{distance.mean:.4f}", largest),
-            )
+        for name, distance in distances.items():
+            if distance is None:
+                yield name, ("–", "")
+            else:
+                columns = " × ".join(distance.largest_columns)
+                largest = f"{distance.largest:.4f}  {columns}"
+                yield name, (f"{distance.mean:.4f}", largest)
         yield "gaps", ("–" if self.gaps is None else f"{self.gaps.largest:.4f}", "")
         flaws = {
             "orphans": self.orphans,
             "repeated keys": self.repeated_keys,
             "going back": self.backwards,
+            "breaking a rule": self.broken,
         }
-        flaws["breaking a rule"] = self.broken
-        yield from ((name, (f"{number:,}", "")) for name, number in flaws.items())
+        for name, count in flaws.items():
+            yield name, (f"{count:,}", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,21 +287,19 @@ def distinct_distance(
 
 def gap_distance(synthetic: np.ndarray, real: np.ndarray) -> GapDistance | None:
     """Returns how far two samples of gaps on the same scale are apart; None where one of them is empty."""
+    from scipy.stats import ks_2samp
+
     # Differences of positions that are equal as numbers of days must be equal here.
-    ours, theirs = (
-        np.sort(gaps[np.isfinite(gaps)].round(9)) for gaps in (synthetic, real)
+    synthetic_gaps, real_gaps = (
+        gaps[np.isfinite(gaps)].round(9) for gaps in (synthetic, real)
     )
-    if not len(ours) or not len(theirs):
+    if not len(synthetic_gaps) or not len(real_gaps):
         return None
-    at = np.concatenate([ours, theirs])
-    shares = (
-        np.searchsorted(gaps, at, side="right") / len(gaps) for gaps in (ours, theirs)
+    return GapDistance(
+        largest=float(ks_2samp(synthetic_gaps, real_gaps, method="asymp").statistic),
+        synthetic_median=float(np.median(synthetic_gaps)),
+        real_median=float(np.median(real_gaps)),
     )
-    medians = {
-        "synthetic_median": float(np.median(ours)),
-        "real_median": float(np.median(theirs)),
-    }
-    return GapDistance(largest=float(np.abs(np.subtract(*shares)).max()), **medians)
 
 
 def broken_rules(linked: LinkedTables, link: Link) -> int:
@@ -310,8 +308,8 @@ def broken_rules(linked: LinkedTables, link: Link) -> int:
     families = linked.families[link.name]
     if not len(families.rows):
         return 0
-    parents = _encoded_records(linked, link.parent, families.parent)
-    children = _encoded_records(linked, link.child, families.rows)
+    parents = _records(linked, link.parent).rows(families.parent)
+    children = _records(linked, link.child).rows(families.rows)
     beside = Link.beside(parents, children)
     is_broken = link.records.broken(beside)
     is_broken |= _breaks_relations(beside, between)
@@ -319,23 +317,9 @@ def broken_rules(linked: LinkedTables, link: Link) -> int:
     return int(is_broken.sum())
 
 
-def _encoded_records(
-    linked: LinkedTables, table: LinkedTable, rows: np.ndarray
-) -> Rows:
-    """Encodes some records of a table by the columns of its file, (rows,)."""
-    records, schema = linked.tables[table.name], table.schema
-    numeric = [
-        read_numbers(records, column, schema).unit[rows]
-        for column in schema.file_layout.numeric
-    ]
-    codes = [
-        read_levels(records, column, schema).codes[rows]
-        for column in schema.file_layout.coded
-    ]
-    return Rows(
-        np.array(numeric, np.float64).reshape(-1, len(rows)).T,
-        np.array(codes, np.int32).reshape(-1, len(rows)).T,
-    )
+def _records(linked: LinkedTables, table: LinkedTable) -> Rows:
+    """Returns the records of a table by the columns of its file."""
+    return encoded_rows(linked.tables[table.name], table.schema)[0]
 
 
 def _breaks_relations(records: Rows, schema: Schema) -> np.ndarray:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -54,14 +54,14 @@ class OrderDistance:
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values."""
-        told = {"mean": self.mean, "sampling": self.sampling, "largest": self.largest}
-        figures = {f"{name}_total_variation": figure for name, figure in told.items()}
-        many = {"marginals_used": self.used, "marginals_total": self.total}
         return {
             "order": self.order,
-            **figures,
+            "mean_total_variation": self.mean,
+            "sampling_total_variation": self.sampling,
+            "largest_total_variation": self.largest,
             "largest_columns": list(self.largest_columns),
-            **many,
+            "marginals_used": self.used,
+            "marginals_total": self.total,
         }
 
 
@@ -94,14 +94,13 @@ class MarginalReport:
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
-        orders = [entry.to_json() for entry in self.orders]
-        told = {
+        return {
+            "caveat": CAVEAT,
             "bins": self.bins,
             "seed": self.seed,
             "rows": list(self.rows),
-            "orders": orders,
+            "orders": [entry.to_json() for entry in self.orders],
         }
-        return {"caveat": CAVEAT, **told}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,6 +281,7 @@ def cell_counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> Counts
 
 
 MOST_ROWS = 20_000
+_MAX_PRINTED = 5  # rules that are broken
 WORTH_TELLING = 0.01
 """A rule is told where so large a part more of the synthetic records breaks it than of the real ones."""
 
@@ -295,6 +295,8 @@ class RulesKept(MetricResult):
     (rule, part of the real records that breaks it, part of the synthetic ones).
     """
 
+    PRINTED: ClassVar = {"rules of real records kept": "{it.kept_count} of {it.found}"}
+    LISTED: ClassVar = "worst_texts"
     found: int
     broken: Sequence[tuple[str, float, float]]
 
@@ -307,33 +309,46 @@ class RulesKept(MetricResult):
         schema: Schema = replace(more["schema"], relations=())
         if len(schema.names) > MAX_COLUMNS:
             return None
-        ours, theirs = (
-            read_rows(table, schema, MOST_ROWS) for table in (synthetic, real)
-        )
-        rules = find_rules(theirs, schema)
-        told = [
-            (str(rule), _share(rule, theirs, schema), _share(rule, ours, schema))
+        synthetic_rows = read_rows(synthetic, schema, MOST_ROWS)
+        real_rows = read_rows(real, schema, MOST_ROWS)
+        rules = find_rules(real_rows, schema)
+        shares = [
+            (
+                str(rule),
+                _broken_share(rule, real_rows, schema),
+                _broken_share(rule, synthetic_rows, schema),
+            )
             for rule in (*rules.constraints, *rules.sums)
         ]
-        if not told:
+        if not shares:
             return None
-        broken = [one for one in told if one[2] > one[1] + WORTH_TELLING]
-        return cls(found=len(told), broken=sorted(broken, key=lambda one: -one[2]))
+        broken = [
+            (rule, real_share, synthetic_share)
+            for rule, real_share, synthetic_share in shares
+            if synthetic_share > real_share + WORTH_TELLING
+        ]
+        return cls(found=len(shares), broken=sorted(broken, key=lambda rule: -rule[2]))
 
-    def page(self, name: str) -> dict[str, str]:
-        """Returns how many rules are kept, and those that are broken most."""
-        told = {
-            "rules of real records kept": f"{self.found - len(self.broken)} of {self.found}"
+    @property
+    def kept_count(self) -> int:
+        """How many rules synthetic records break no more often than real ones."""
+        return self.found - len(self.broken)
+
+    @property
+    def worst_texts(self) -> dict[str, str]:
+        """Of the rules that are broken most, which parts of the records break each."""
+        return {
+            f"broken: {rule}": f"{synthetic_part:.1%} for {real_part:.1%}"
+            for rule, real_part, synthetic_part in self.broken[:_MAX_PRINTED]
         }
-        return told | {
-            f"broken: {rule}": f"{made:.1%} for {real:.1%}"
-            for rule, real, made in self.broken[:5]
-        }
 
 
-def _share(rule: Constraint | Sum, rows: Rows, schema: Schema) -> float:
+def _broken_share(rule: Constraint | Sum, rows: Rows, schema: Schema) -> float:
+    """Returns the share of the records that break a rule; 0 of no records."""
     if not len(rows):
         return 0.0
     if isinstance(rule, Sum):
-        return float(rule.broken(numbers_by_column(rows, schema)).mean())
-    return float(np.mean(rule.broken(rows, schema.file_layout, schema.missing_values)))
+        is_broken = rule.broken(numbers_by_column(rows, schema))
+    else:
+        is_broken = rule.broken(rows, schema.file_layout, schema.missing_values)
+    return float(np.mean(is_broken))

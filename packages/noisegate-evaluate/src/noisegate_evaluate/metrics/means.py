@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from noisegate.schema import Schema
 from noisegate_evaluate.metrics.result import MetricResult, metric
-from noisegate_evaluate.reading import read_numbers
+from noisegate_evaluate.reading import known_numbers
 
 RANKS_PER_DEVIATION = 1 / math.sqrt(2 * math.pi)
 """How far a mean that is off by a standard deviation is off in ranks, where values are
@@ -43,21 +43,18 @@ class Means(MetricResult):
         differences: list[float] = []
         beyond_chance: dict[str, float] = {}
         for column in schema.file_layout.numeric:
-            ours, theirs = (
-                values[~np.isnan(values)]
-                for values in (
-                    read_numbers(table, column, schema).unit
-                    for table in (synthetic, real)
-                )
-            )
-            spread = float(theirs.std()) if len(theirs) else 0.0
-            if not spread or not len(ours):
+            synthetic_numbers = known_numbers(synthetic, column, schema)
+            real_numbers = known_numbers(real, column, schema)
+            deviation = float(real_numbers.std()) if len(real_numbers) else 0.0
+            if not deviation or not len(synthetic_numbers):
                 continue
-            difference = abs(float(ours.mean() - theirs.mean())) / spread
+            difference = abs(float(synthetic_numbers.mean() - real_numbers.mean()))
+            difference /= deviation
             errors = [
-                values.std() / math.sqrt(len(values)) for values in (ours, theirs)
+                numbers.std() / math.sqrt(len(numbers))
+                for numbers in (synthetic_numbers, real_numbers)
             ]
-            chance = 2 * math.hypot(*errors) / spread
+            chance = 2 * math.hypot(*errors) / deviation
             differences.append(difference)
             beyond_chance[column.name] = max(difference - chance, 0.0)
         if not differences:

@@ -9,15 +9,17 @@ own among its entry points, and reports, JSON and pages have it:
 
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
-from noisegate.errors import DataError, OptionError
-from noisegate.registry import extensions
+from noisegate.answers.findings import VerdictFinding, merge_findings
+from noisegate.answers.verdict import Verdict, Word
+from noisegate.errors import DataError
+from noisegate.registry import Registry
 
 CAVEAT = (
     "These figures were computed on real data and are NOT covered by the differential privacy guarantee; "
@@ -40,6 +42,8 @@ class MetricResult(ABC):
     without text is left out."""
     JSON: ClassVar[Mapping[str, str] | str | None] = None
     """The figures in JSON: attributes by what they are called there, or one attribute alone; None for all fields."""
+    LISTED: ClassVar[str | None] = None
+    """The attribute with lines that are printed below these, by what they are called, where their number varies."""
     NAMES_FIGURES: ClassVar[bool] = False
     """Whether its figures have names of their own, to which the report adds those of the features."""
 
@@ -73,7 +77,18 @@ class MetricResult(ABC):
             title.format(name=name): text.format(it=self)
             for title, text in self.PRINTED.items()
         }
+        if self.LISTED is not None:
+            texts |= getattr(self, self.LISTED)
         return {title: text for title, text in texts.items() if text}
+
+
+def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:
+    """Returns the figures of several metrics as they are printed, by what each is called."""
+    texts: dict[str, str] = {}
+    for name, result in results.items():
+        if result:
+            texts |= result.page(name)
+    return texts
 
 
 def as_json(value: Any) -> Any:
@@ -98,7 +113,8 @@ def numbers_in(value: Any, *path: str) -> Iterator[tuple[str, float]]:
         yield ".".join(path) or "value", float(value)
 
 
-_METRICS: dict[str, type[MetricResult]] = {}
+METRICS: Registry[MetricResult] = Registry("noisegate.metrics", "metric", "METRIC")
+"""All metrics by name, those of installed packages among them."""
 _Result = TypeVar("_Result", bound=MetricResult)
 
 
@@ -108,37 +124,48 @@ def metric(
     """Returns a decorator that adds a result type to the metrics that are measured on ``kind``."""
 
     def add(result: type[_Result]) -> type[_Result]:
-        other = _METRICS.get(name, result)
-        if (other.__module__, other.__qualname__) != (
-            result.__module__,
-            result.__qualname__,
-        ):
-            taken = f"{other.__module__}.{other.__qualname__}"
-            raise OptionError(
-                f"metric={name!r} is {taken} already; choose another name."
-            )
-        result.METRIC, result.KIND = name, kind
-        _METRICS[name] = result
-        return result
+        result.KIND = kind
+        return METRICS.register(name)(result)
 
     return add
 
 
 def metrics_of(*kinds: Kind) -> list[type[MetricResult]]:
-    """Returns the metrics of some kinds, of one kind after the other, each by name: ours, and of installed packages."""
+    """Returns the metrics of some kinds, of one kind after the other, each by name: ours, and of installed packages.
+
+    Raises:
+        OptionError: if a metric of an installed package cannot be loaded.
+    """
     package = import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         import_module(module.name)
-    for point in extensions("noisegate.metrics").values():
-        try:
-            point.load()
-        except (ImportError, AttributeError) as error:
-            raise OptionError(
-                f"metric={point.name!r} of an installed package cannot be loaded: {error}."
-            ) from None
-    return sorted(
-        (each for each in _METRICS.values() if each.KIND in kinds),
-        key=lambda each: (kinds.index(each.KIND), each.METRIC),
+    metrics = list(METRICS.values())
+    return [metric for kind in kinds for metric in metrics if kind == metric.KIND]
+
+
+def verdict_of(
+    word: Word | None,
+    reason: str,
+    cure: str,
+    findings: Iterable[VerdictFinding] = (),
+    **figures: Any,
+) -> Verdict:
+    """Returns a verdict of an evaluation.
+
+    Args:
+        word: The word; None where no word rests on the figures.
+        reason: Why, in words; empty for findings alone.
+        cure: What would help; of no use to what is good.
+        findings: What the figures answer.
+        figures: The figures, by name.
+    """
+    return Verdict(
+        word=word,
+        source="evaluate",
+        reasons=(reason,) if reason else (),
+        cures=() if word in ("good", None) else (cure,),
+        figures=figures,
+        findings=merge_findings(findings),
     )
 
 
@@ -150,9 +177,9 @@ def check_features(*several: np.ndarray, least: int) -> None:
                 f"features have the shape {features.shape}; expected (images, features)"
             )
         if features.shape[1] != several[0].shape[1]:
-            cure = "compare features of the same network"
             raise DataError(
-                f"one set has {several[0].shape[1]} features, another {features.shape[1]}; {cure}"
+                f"one set has {several[0].shape[1]} features, another "
+                f"{features.shape[1]}; compare features of the same network"
             )
         if len(features) < least:
             raise DataError(

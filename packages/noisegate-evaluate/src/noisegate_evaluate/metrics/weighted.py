@@ -21,7 +21,7 @@ from noisegate.answers.verdict import (
 from noisegate.schema import CodedColumn, NumericColumn, Schema
 from noisegate.schema.layout import bounds_of
 from noisegate_evaluate.metrics.means import RANKS_PER_DEVIATION
-from noisegate_evaluate.metrics.result import MetricResult, metric
+from noisegate_evaluate.metrics.result import MetricResult, metric, verdict_of
 from noisegate_evaluate.reading import read_levels, read_numbers
 
 Floats = npt.NDArray[np.float64]
@@ -124,22 +124,15 @@ class WeightedFigures(MetricResult):
             detail=f"weighted by {self.weights}, off by {in_percent(error)} at most",
         )
         word = word_of_rank_error(error)
-        reasons: tuple[str, ...] = ()
-        cures: tuple[str, ...] = ()
+        reason = ""
         if word != "good":
-            values = f"{largest.synthetic:.3g} in the synthetic records and {largest.real:.3g}"
-            reasons = (
-                f"weighted by {self.weights}, {largest.name} is {values} in the real ones",
+            reason = (
+                f"weighted by {self.weights}, {largest.name} is "
+                f"{largest.synthetic:.3g} in the synthetic records and "
+                f"{largest.real:.3g} in the real ones"
             )
-            cures = ("more records or a larger epsilon, for weighted shares and means",)
-        return Verdict(
-            word=word,
-            source="evaluate",
-            reasons=reasons,
-            cures=cures,
-            figures={"weighted_error": error},
-            findings=(finding,),
-        )
+        cure = "more records or a larger epsilon, for weighted shares and means"
+        return verdict_of(word, reason, cure, [finding], weighted_error=error)
 
 
 @dataclass(frozen=True)

@@ -56,24 +56,19 @@ class Training(Settings):
 
     def in_report(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
-        told: dict[str, Any] = {
+        return {
             "optimizer": "SGD",
             "epochs": self.passes,
             "batch": BATCH,
-        }
-        told |= {
             "learning_rate": LEARNING_RATE,
             "learning_rate_after_half": LATER_RATE,
             "momentum": MOMENTUM,
-        }
-        told |= {
             "weight_decay": WEIGHT_DECAY,
             "augmentation": "crop, scale or rotate" if self.augment else None,
+            "standardised_with": "mean and deviation of each channel of the training "
+            "images",
+            "scored": "after the last epoch",
         }
-        told["standardised_with"] = (
-            "mean and deviation of each channel of the training images"
-        )
-        return {**told, "scored": "after the last epoch"}
 
 
 @settings
@@ -152,22 +147,19 @@ def build_network(
     Raises:
         OptionError: there is no such network, or ``classes`` is below 1.
     """
-    from noisegate_images.networks import classifiers as room
+    from noisegate_images.networks import classifiers
 
-    (known,) = (name,) if name in SELECTED_NETWORKS else read_networks(name)
+    full_name = name if name in SELECTED_NETWORKS else read_networks(name)[0]
     builders: dict[str, Callable[..., nn.Module]] = {
-        "ConvNet": room.build_convnet,
-        "LeNet": room.build_lenet,
+        "ConvNet": classifiers.build_convnet,
+        "LeNet": classifiers.build_lenet,
+        "AlexNet": classifiers.build_alexnet,
+        "VGG11": classifiers.build_vgg11,
+        "ResNet18": classifiers.build_resnet18,
+        "MLP": classifiers.build_perceptron,
+        "cnn": classifiers.build_small,
+        "resnet": classifiers.build_resnet18,
+        "resnet9": classifiers.build_resnet9,
+        "wrn": classifiers.build_wide,
     }
-    builders |= {
-        "AlexNet": room.build_alexnet,
-        "VGG11": room.build_vgg11,
-        "ResNet18": room.build_resnet18,
-    }
-    builders |= {
-        "MLP": room.build_perceptron,
-        "cnn": room.build_small,
-        "resnet": room.build_resnet18,
-    }
-    builders |= {"resnet9": room.build_resnet9, "wrn": room.build_wide}
-    return builders[known](shape, classes, seed=seed)
+    return builders[full_name](shape, classes, seed=seed)

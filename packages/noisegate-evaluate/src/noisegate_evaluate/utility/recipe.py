@@ -1,7 +1,7 @@
 """What a classifier of a suite is: a recipe from labelled rows to scores of others."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -24,7 +24,7 @@ class Averaged:
         return cls(
             **{
                 name: None if None in values else float(np.mean(values))
-                for name, values in _by_name(several)
+                for name, values in _figures_by_name(several).items()
             }
         )
 
@@ -35,17 +35,14 @@ class Averaged:
             raise OptionError(
                 f"a standard deviation of {len(several)} set(s) of scores; expected at least 2"
             )
-        return cls(
-            **{
-                name: float(np.std(values, ddof=1))
-                for name, values in _by_name(several)
-            }
-        )
+        figures = _figures_by_name(several)
+        return cls(**{name: float(np.std(figures[name], ddof=1)) for name in figures})
 
 
-def _by_name(several: Sequence[Averaged]) -> Iterator[tuple[str, list[Any]]]:
-    told = [one.to_json() for one in several]
-    return ((name, [one[name] for one in told]) for name in told[0])
+def _figures_by_name(several: Sequence[Averaged]) -> dict[str, list[Any]]:
+    """Returns each figure of all sets, by its name."""
+    names = several[0].to_json()
+    return {name: [getattr(scores, name) for scores in several] for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +172,10 @@ class LabelledRows:
             or self.labels.shape != self.features.shape[:1]
         ):
             found = f"features of shape {self.features.shape} and labels of shape {self.labels.shape}"
-            expected = "(records, columns) or (records, height, width, channels), and (records,)"
-            raise DataError(f"the {what} rows have {found}; expected {expected}")
+            raise DataError(
+                f"the {what} rows have {found}; expected (records, columns) or "
+                "(records, height, width, channels), and (records,)"
+            )
         if not np.isfinite(self.features).all():
             raise DataError(
                 f"the {what} features hold nan or infinity; fill or drop such rows first"
@@ -201,9 +200,8 @@ class NetworkChoice:
 
     def to_json(self) -> dict[str, object]:
         """Returns the choice as JSON values."""
-        accuracies = [list(run) for run in self.held_out_accuracy]
         return {
-            "held_out_accuracy": accuracies,
+            "held_out_accuracy": [list(run) for run in self.held_out_accuracy],
             "learning_rate": self.rate,
             "epoch": self.epoch,
         }

@@ -12,7 +12,7 @@ import numpy as np
 from noisegate.devices import usable_cores
 from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
-from noisegate_evaluate.metrics.result import CAVEAT
+from noisegate_evaluate.metrics.result import CAVEAT, as_json
 from noisegate_evaluate.utility import recipe as recipes
 from noisegate_evaluate.utility.recipe import (
     LabelledRows,
@@ -26,16 +26,18 @@ from noisegate_evaluate.utility.recipe import (
 Progress = Callable[
     [str, int, int], None
 ]  # told which classifier is done, how many are, and how many there will be
+# The classifiers that take longest, those first that take most.
 _SLOW = (
-    *("ResNet18", "VGG11", "AlexNet", "ConvNet"),
-    *(
-        "linear SVC",
-        "gradient boosting",
-        "AdaBoost",
-        "logistic regression",
-        "multi-layer perceptron",
-        "xgboost",
-    ),
+    "ResNet18",
+    "VGG11",
+    "AlexNet",
+    "ConvNet",
+    "linear SVC",
+    "gradient boosting",
+    "AdaBoost",
+    "logistic regression",
+    "multi-layer perceptron",
+    "xgboost",
 )
 
 
@@ -148,22 +150,20 @@ class UtilityReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was unusual, in words: about the rows, then about classifiers, each starting with its name."""
-        every = [
-            (recipe, enumerate(self.outcomes[recipe.name], self.seed))
+        of_classifiers = tuple(
+            f"{_full_name(recipe, seed)}: {note}"
             for recipe in self.suite.recipes
-        ]
-        starts = [
-            (_said(recipe, seed), one)
-            for recipe, outcomes in every
-            for seed, one in outcomes
-        ]
-        return self.remarks + tuple(
-            f"{said}: {note}" for said, one in starts for note in one.notes
+            for seed, outcome in enumerate(self.outcomes[recipe.name], self.seed)
+            for note in outcome.notes
         )
+        return self.remarks + of_classifiers
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
-        printed = {name: one.to_json() for name, one in self.printed.items()}
+        as_printed = {}
+        if self.printed_mean is not None:
+            printed = {"mean": self.printed_mean, "models": as_json(self.printed)}
+            as_printed["as_printed"] = as_json(printed)
         return {
             "caveat": CAVEAT,
             "label": self.label,
@@ -174,18 +174,12 @@ class UtilityReport:
             },
             "seed": self.seed,
             "mean": self.mean.to_json(),
-            "standard_deviation": self.deviation.to_json() if self.deviation else None,
-            "models": {name: scores.to_json() for name, scores in self.models.items()},
-            **(
-                {"as_printed": {"mean": self.printed_mean.to_json(), "models": printed}}
-                if self.printed_mean
-                else {}
-            ),
-            "standard_deviation_over_starts": {
-                name: scores.to_json() for name, scores in self.spread.items()
-            },
+            "standard_deviation": as_json(self.deviation),
+            "models": as_json(self.models),
+            **as_printed,
+            "standard_deviation_over_starts": as_json(self.spread),
             "runs": {
-                name: [one.to_json() for one in self.runs[name]] for name in self.spread
+                name: [run.to_json() for run in self.runs[name]] for name in self.spread
             },
             "notes": list(self.notes),
         }
@@ -193,35 +187,33 @@ class UtilityReport:
     def to_image_json(self) -> dict[str, object]:
         """Returns the figures of a suite of images as JSON values: of networks with their choices, and of others."""
         restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
-        models: dict[str, Any] = {
-            name: {"mean": self.models[name].to_json()} for name in restarted
-        }
-        for name, told in models.items():
-            told["standard_deviation"] = (
-                self.spread[name].to_json() if name in self.spread else None
-            )
-            told["runs"] = [run.to_json() for run in self.runs[name]]
-            told["choices"] = [
-                one.to_json() if one else None for one in self.choices[name]
-            ]
-        protocol = {"version": self.suite.version, **self.suite.details, **self._ran}
-        networks: dict[str, Any] = {
+        models = self.models
+        spread = self.spread
+        networks = {
             "caveat": CAVEAT,
-            "protocol": protocol,
-            "models": models,
+            "protocol": {
+                "version": self.suite.version,
+                **self.suite.details,
+                **self._ran,
+            },
+            "models": {
+                name: {
+                    "mean": models[name].to_json(),
+                    "standard_deviation": as_json(spread.get(name)),
+                    "runs": [run.to_json() for run in self.runs[name]],
+                    "choices": [as_json(choice) for choice in self.choices[name]],
+                }
+                for name in restarted
+            },
+            "seconds": {name: self.seconds[name] for name in restarted},
+            "notes": [
+                note for note in self.notes if note.partition(",")[0] in restarted
+            ],
         }
-        networks["seconds"] = {name: self.seconds[name] for name in restarted}
-        networks["notes"] = [
-            note for note in self.notes if note.partition(",")[0] in restarted
-        ]
-        others = {
-            name: one.to_json()
-            for name, one in self.models.items()
-            if name not in restarted
-        }
+        others = {name: models[name] for name in models if name not in restarted}
         return {
             "networks": networks if restarted else None,
-            "classifiers": others,
+            "classifiers": as_json(others),
             "notes": list(self.notes),
         }
 
@@ -264,13 +256,12 @@ def utility_scores(
     rows = suite.recipes[0].rows
     _check(rows, train, test, classes, jobs)
     device = next((recipe.device for recipe in suite.recipes if recipe.restarted), "")
-    starts = range(seed, seed + suite.repeats)
     tasks = [
-        (recipe, start)
+        (recipe, seed + start)
         for recipe in suite.recipes
-        for start in (starts if recipe.restarted else starts[:1])
+        for start in range(suite.repeats if recipe.restarted else 1)
     ]
-    one_by_one = (
+    runs_in_turn = (
         jobs == 1 or len(tasks) == 1 or device not in ("", "cpu") or suite.alone
     )
     run = partial(
@@ -278,30 +269,34 @@ def utility_scores(
     )
     done: dict[tuple[str, int], Outcome] = {}
 
-    def told(what: str, epoch: int = 0, epochs: int = 0) -> None:
+    def report(what: str, epoch: int = 0, epochs: int = 0) -> None:
         if progress is not None:
-            progress(
-                f"{what}, epoch {epoch} of {epochs}" if epochs else what,
-                len(done),
-                len(tasks),
-            )
+            of_epochs = f", epoch {epoch} of {epochs}" if epochs else ""
+            progress(f"{what}{of_epochs}", len(done), len(tasks))
 
-    def here() -> Generator[tuple[Recipe, int, Outcome]]:
+    def in_turn() -> Generator[tuple[Recipe, int, Outcome]]:
         for recipe, start in tasks:
-            yield run(recipe, start, progress=partial(told, _said(recipe, start)))
+            epoch_done = partial(report, _full_name(recipe, start))
+            yield run(recipe, start, progress=epoch_done)
 
-    with closing(
-        here() if one_by_one else _side_by_side(tasks, run, jobs or usable_cores())
-    ) as outcomes:
+    if runs_in_turn:
+        running = in_turn()
+    else:
+        running = _side_by_side(tasks, run, jobs or usable_cores())
+    with closing(running) as outcomes:
         for recipe, start, outcome in outcomes:
             done[recipe.name, start] = outcome
-            told(_said(recipe, start))
+            report(_full_name(recipe, start))
     ordered: dict[str, tuple[Outcome, ...]] = {}
     for recipe, start in tasks:
         ordered[recipe.name] = (*ordered.get(recipe.name, ()), done[recipe.name, start])
-    found = len(np.unique(train.labels))
-    remark = f"the training {rows} have {found} class(es): every classifier is scored as a constant predictor"
-    remarks = (remark,) if found < 2 else ()
+    remarks: tuple[str, ...] = ()
+    class_count = len(np.unique(train.labels))
+    if class_count < 2:
+        remarks = (
+            f"the training {rows} have {class_count} class(es): every classifier is "
+            "scored as a constant predictor",
+        )
     return UtilityReport(
         suite=suite,
         seed=seed,
@@ -315,30 +310,42 @@ def utility_scores(
 def _check(
     rows: str, train: LabelledRows, test: LabelledRows, classes: int, jobs: int | None
 ) -> None:
+    """Refuses rows and options with which nothing can be trained or scored.
+
+    Args:
+        rows: What messages call the rows.
+        train: Rows to train on.
+        test: Rows to test on.
+        classes: Number of classes.
+        jobs: Number of processes; None for the cores that may be used.
+    """
     if classes < 2:
         raise OptionError(f"classes is {classes}; expected at least 2")
     if jobs is not None and jobs < 1:
         raise OptionError(f"jobs is {jobs}; expected at least 1")
     train.check("training", classes)
     test.check("test", classes)
-    if train.features.shape[1:] != test.features.shape[1:]:
-        ours, theirs = (
-            train.features.shape[1:],
-            f"{test.features.shape[1:]}; expected the same",
-        )
+    train_shape = train.features.shape[1:]
+    test_shape = test.features.shape[1:]
+    if train_shape != test_shape:
         raise DataError(
-            f"the training {rows} are of shape {ours}, the test {rows} of shape {theirs}"
+            f"the training {rows} are of shape {train_shape}, the test {rows} of shape "
+            f"{test_shape}; expected the same"
         )
     if rows == "images" and not train.image:
-        shape = f"{train.features.shape}; expected (rows, height, width, channels)"
-        raise DataError(f"the training images have the shape {shape}")
-    if (found := len(np.unique(test.labels))) < 2:
         raise DataError(
-            f"the test {rows} have {found} class(es); scores need at least 2"
+            f"the training images have the shape {train.features.shape}; expected "
+            "(rows, height, width, channels)"
+        )
+    class_count = len(np.unique(test.labels))
+    if class_count < 2:
+        raise DataError(
+            f"the test {rows} have {class_count} class(es); scores need at least 2"
         )
 
 
-def _said(recipe: Recipe, seed: int) -> str:
+def _full_name(recipe: Recipe, seed: int) -> str:
+    """Returns the name of a classifier, with the seed of its start if it has several."""
     return f"{recipe.name}, seed {seed}" if recipe.restarted else recipe.name
 
 
@@ -349,12 +356,8 @@ def _side_by_side(
     from sklearn.utils.parallel import Parallel, delayed
 
     # The slow ones first, so that no core waits for one that was started last.
-    order = sorted(
-        tasks,
-        key=lambda task: (
-            _SLOW.index(task[0].name) if task[0].name in _SLOW else len(_SLOW)
-        ),
-    )
+    names = [*_SLOW, *(recipe.name for recipe, _ in tasks)]
+    order = sorted(tasks, key=lambda task: names.index(task[0].name))
     parallel = Parallel(
         n_jobs=min(jobs, len(tasks)),
         return_as="generator_unordered",
@@ -371,46 +374,50 @@ def _outcome(
     test: LabelledRows,
     classes: int,
     printed: bool,
-    **told: Any,
+    progress: recipes.EpochDone | None = None,
 ) -> tuple[Recipe, int, Outcome]:
-    """Returns a trained recipe with its scores; what cannot be trained is scored as a constant predictor."""
+    """Trains a recipe and scores it; what cannot be trained is scored as a constant predictor.
+
+    Args:
+        recipe: The classifier.
+        seed: Seed of its start.
+        train: Rows to train on.
+        test: Rows to test on.
+        classes: Number of classes.
+        printed: Whether hard predictions are scored too, as papers print them.
+        progress: Called after each epoch.
+
+    Returns:
+        The classifier, its seed and the outcome: in other processes they end in any
+        order.
+    """
     from threadpoolctl import threadpool_limits
 
     start = time.perf_counter()
-    answer = recipes.Answer(
-        scores=recipes.constant_scores(train.labels, len(test.labels), classes)
-    )
+    constant = recipes.constant_scores(train.labels, len(test.labels), classes)
+    answer = recipes.Answer(scores=constant)
     if len(np.unique(train.labels)) > 1:
         try:
             with threadpool_limits(1):
                 answer = recipe.answer(
-                    train,
-                    test,
-                    classes=classes,
-                    seed=seed,
-                    progress=told.get("progress"),
+                    train, test, classes=classes, seed=seed, progress=progress
                 )
         except recipes.UntrainableError as error:
             note = (
                 f"could not be trained and is scored as a constant predictor ({error})"
             )
             answer = replace(answer, notes=(note,))
-    scores, seconds = (
-        recipes.score(test.labels, answer.scores),
-        time.perf_counter() - start,
-    )
-    hard = (
-        recipes.printed_scores(
-            test.labels, answer.scores.argmax(axis=1), classes=classes
-        )
-        if printed
-        else None
-    )
+    scores = recipes.score(test.labels, answer.scores)
+    seconds = time.perf_counter() - start
+    printed_scores = None
+    if printed:
+        predicted = answer.scores.argmax(axis=1)
+        printed_scores = recipes.printed_scores(test.labels, predicted, classes=classes)
     outcome = Outcome(
         scores=scores,
         notes=answer.notes,
         choice=answer.choice,
         seconds=seconds,
-        printed=hard,
+        printed=printed_scores,
     )
     return recipe, seed, outcome

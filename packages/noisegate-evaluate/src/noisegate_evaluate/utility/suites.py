@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -194,133 +196,53 @@ class Network(Recipe):
         )
 
 
-# The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
-_XGB_THEN: dict[str, object] = {
-    "max_depth": 3,
-    "learning_rate": 0.1,
-    "tree_method": "exact",
-    "n_jobs": 1,
-}
-_XGB_IMAGES = {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN}
-_LDA_THEN: dict[str, object] = {
-    "solver": "eigen",
-    "n_components": 9,
-    "tol": 1e-8,
-    "shrinkage": 0.5,
-}
-
-# Name, class, settings for pixels in [0, 1], settings for standardised columns. In linear SVC, dual was the default
-# then; today scikit-learn chooses by the shape of the features. XGBoost's objective multi:softprob of the papers is
-# what it chooses by itself above two classes.
-_TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
-    (
-        "logistic regression",
-        "sklearn.linear_model.LogisticRegression",
-        {"max_iter": 5_000},
-        {"max_iter": 2_000},
-    ),
-    (
-        "random forest",
-        "sklearn.ensemble.RandomForestClassifier",
-        {"n_estimators": 100, "class_weight": "balanced"},
-        {},
-    ),
-    ("Gaussian naive Bayes", "sklearn.naive_bayes.GaussianNB", {}, {}),
-    (
-        "Bernoulli naive Bayes",
-        "sklearn.naive_bayes.BernoulliNB",
-        {"binarize": 0.5},
-        {"alpha": 0.02},
-    ),
-    (
-        "linear SVC",
-        "sklearn.svm.LinearSVC",
-        {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8},
-        {"dual": True},
-    ),
-    (
-        "decision tree",
-        "sklearn.tree.DecisionTreeClassifier",
-        {"class_weight": "balanced"},
-        {},
-    ),
-    (
-        "linear discriminant",
-        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
-        _LDA_THEN,
-        {},
-    ),
-    ("AdaBoost", "sklearn.ensemble.AdaBoostClassifier", {"n_estimators": 100}, {}),
-    ("multi-layer perceptron", "sklearn.neural_network.MLPClassifier", {}, {}),
-    (
-        "bagging",
-        "sklearn.ensemble.BaggingClassifier",
-        {"max_samples": 0.1, "n_estimators": 20},
-        {},
-    ),
-    (
-        "gradient boosting",
-        "sklearn.ensemble.GradientBoostingClassifier",
-        {"subsample": 0.1, "n_estimators": 50},
-        {},
-    ),
-    (
-        "xgboost",
-        "xgboost.XGBClassifier",
-        _XGB_IMAGES,
-        {"n_estimators": 100, **_XGB_THEN},
-    ),
+_LISTS: Mapping[str, Any] = tomllib.loads(
+    (files("noisegate_evaluate.utility") / "classifiers.toml").read_text("utf-8")
 )
-_UNSEEDED = ("Gaussian naive Bayes", "Bernoulli naive Bayes", "linear discriminant")
-_REPLACED = {
-    "logistic regression": "multi_class is gone from scikit-learn; the multinomial loss, which it meant, in its place",
-    "AdaBoost": "algorithm SAMME.R is gone from scikit-learn; SAMME in its place",
-    "xgboost": "xgboost 0.90; its defaults (depth 3, learning rate 0.1, exact splits) are written out for a later "
-    "version",
-}
-_SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
+_FULL_NAMES = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
+
+
+def _estimators(name: str, variant: Variant) -> tuple[Estimator, ...]:
+    """Returns the classifiers of a list.
+
+    Args:
+        name: Name of the list in `classifiers.toml`.
+        variant: Whose settings: those for pixels of images, or for columns of tables.
+    """
+    return tuple(
+        Estimator(
+            name=classifier,
+            maker=entry["class"],
+            settings=entry.get(variant, {}),
+            seeded=entry.get("seeded", True),
+            replaced=entry.get("replaced"),
+        )
+        for classifier, entry in _LISTS[name].items()
+    )
+
+
+def _details(recipes: Sequence[Estimator]) -> dict[str, object]:
+    """Returns the recipes of a list as JSON values, by name."""
+    return {"recipes": {recipe.name: recipe.to_json() for recipe in recipes}}
 
 
 def three() -> Suite:
     """Returns the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
-    forest, boosting = (
-        "sklearn.ensemble.RandomForestClassifier",
-        "sklearn.ensemble.HistGradientBoostingClassifier",
-    )
-    recipes = (
-        Estimator(
-            name="logistic regression",
-            maker=_TWELVE[0][1],
-            settings={"max_iter": 5_000},
-            seeded=False,
-        ),
-        Estimator(
-            name="random forest",
-            maker=forest,
-            settings={"n_estimators": 100, "n_jobs": -1},
-        ),
-        Estimator(
-            name="gradient boosting",
-            maker=boosting,
-            settings={"max_iter": 100, "early_stopping": False},
-        ),
-    )
+    recipes = _estimators("three", "tables")
     return Suite(
         name="three",
         version=THREE_VERSION,
         recipes=recipes,
-        details=_listed(recipes),
+        details=_details(recipes),
         alone=True,
     )
 
 
 def twelve(variant: Variant) -> Suite:
-    """Returns the twelve classifiers of the papers, in the order of their tables.
+    """Returns the twelve classifiers of the papers DP-MERF and DP-HP, in the order of their tables.
 
-    Those of DP-MERF, https://arxiv.org/abs/2002.11603, supplement, and of DP-HP, https://arxiv.org/abs/2106.05042,
-    Table 10, with scikit-learn 0.24.2 and xgboost 0.90. A default that changed since is written out; what no longer
-    exists is replaced, and every report says so. The ``variant`` is "images" for pixels in [0, 1], or "tables" for
-    standardised columns.
+    Args:
+        variant: "images" for pixels in [0, 1], or "tables" for standardised columns.
 
     Raises:
         OptionError: there is no such variant.
@@ -330,20 +252,13 @@ def twelve(variant: Variant) -> Suite:
         raise OptionError(
             f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}"
         )
-    place, recipes = variants.index(variant), list[Estimator]()
-    for name, maker, *settings in _TWELVE:
-        more: Any = {"seeded": name not in _UNSEEDED, "replaced": _REPLACED.get(name)}
-        recipes.append(
-            Estimator(name=name, maker=maker, settings=settings[place], **more)
-        )
-    details = {"variant": variant, **_listed(recipes)}
-    tables = variant == "tables"
+    recipes = _estimators("twelve", variant)
     return Suite(
         name="twelve",
         version=TWELVE_VERSION,
-        recipes=tuple(recipes),
-        details=details,
-        printed=tables,
+        recipes=recipes,
+        details={"variant": variant, **_details(recipes)},
+        printed=variant == "tables",
     )
 
 
@@ -380,8 +295,10 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
         return networks(NETWORKS, options)
     known = [name.lower() for name in NETWORKS]
     if "," not in classifiers and classifiers.strip().lower() not in known:
-        expected = f"expected 'three', 'twelve', 'networks' or, separated by commas, some of {', '.join(known)}"
-        raise OptionError(f"classifiers is {classifiers!r}; {expected}")
+        raise OptionError(
+            f"classifiers is {classifiers!r}; expected 'three', 'twelve', "
+            f"'networks' or, separated by commas, some of {', '.join(known)}"
+        )
     return networks(classifiers.split(","), options)
 
 
@@ -399,35 +316,34 @@ def read_classifiers(
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
         MissingExtraError: one of them needs a package that is not installed.
     """
-    known = (*SELECTED_NETWORKS, *_SHORT, "twelve")
-    asked = [name.strip().lower() for name in names.split(",")]
-    for name in asked:
+    known = (*SELECTED_NETWORKS, *_FULL_NAMES, "twelve")
+    requested = [name.strip().lower() for name in names.split(",")]
+    for name in requested:
         if name not in known:
             raise OptionError(
-                f"classifiers has {name!r}; expected some of {', '.join(known)}, separated by commas"
+                f"classifiers has {name!r}; expected some of {', '.join(known)}, "
+                "separated by commas"
             )
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats={repeats!r} must be a positive whole number.")
-    full, selection = (
-        {_SHORT[name] for name in asked if name in _SHORT},
-        selection or SelectionRecipe(),
-    )
-    chosen = (
-        Network(name=name, training=selection)
+    training = selection or SelectionRecipe()
+    chosen_networks = [
+        Network(name=name, training=training)
         for name in SELECTED_NETWORKS
-        if name in asked
-    )
-    others = (
-        one for one in twelve("images").recipes if "twelve" in asked or one.name in full
-    )
-    details = {"name": "chosen by synthetic images", "recipe": selection.in_report()}
-    version, every = offered.SELECTION_VERSION, (*chosen, *others)
+        if name in requested
+    ]
+    full_names = [_FULL_NAMES.get(name) for name in requested]
+    estimators = [
+        recipe
+        for recipe in _estimators("twelve", "images")
+        if "twelve" in requested or recipe.name in full_names
+    ]
     suite = Suite(
-        name="images", version=version, recipes=every, repeats=repeats, details=details
+        name="images",
+        version=offered.SELECTION_VERSION,
+        recipes=(*chosen_networks, *estimators),
+        repeats=repeats,
+        details={"name": "chosen by synthetic images", "recipe": training.in_report()},
     )
     suite.check_installed()
     return suite
-
-
-def _listed(recipes: Sequence[Estimator]) -> dict[str, object]:
-    return {"recipes": {recipe.name: recipe.to_json() for recipe in recipes}}
