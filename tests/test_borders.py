@@ -27,7 +27,7 @@ MODULES = {
     "models.record_model models.synthesizer models.within_cell privacy.grid "
     "privacy.gradient_grid schema.arrow_types schema.linked.schema schema.schema "
     "sources.families sources.linked sources.sources sources.tables.tables",
-    "noisegate_evaluate": "comparison images reading tables cli.audit",
+    "noisegate_evaluate": "comparison images measures reading tables cli.audit",
     "noisegate_images": "demo networks.named queries.perceptual "
     "training.moment_matching",
     "noisegate_papers": "methods.dp_merf",

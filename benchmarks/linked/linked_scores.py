@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from noisegate.errors import UserError
 from noisegate.schema.linked.schema import LinkedSchema
+from noisegate_evaluate.measures import BINS
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.reading import LinkedTables, beside, bring_together
-from noisegate_evaluate.report import BINS
 from noisegate_evaluate.tables import downstream_scores
 
 MEANS = ("child_counts", "parent_child", "transitions", "distinct_values")

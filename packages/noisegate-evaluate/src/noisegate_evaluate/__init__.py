@@ -1,83 +1,31 @@
-"""Two data sets in, scores out; knows no method. All is computed on real data, outside the privacy guarantee.
+"""How synthetic records compare with real ones, the pages of a model, and the audit of its claim.
 
-Everything here is computed on real data, so it is outside the privacy guarantee, and
-every result says so.
+All figures of a comparison are computed on real data, so they are outside the privacy
+guarantee, and every result says so. The main line, from the verbs to the pages::
+
+    cli            the verbs evaluate, report, export and audit of the command line
+    evaluate       the verb `evaluate`: both sides are read, and measured
+    pages          the verb `report`: the public and the private page of a model
+    evaluation     how records of one kind are read, drawn from a model, and measured:
+                   tables, linked tables, images
+    measures       `evaluate_tables`, `evaluate_linked`, `evaluate_images`
+      metrics      figures of distance, each kind one file, found by registry
+      utility      classifiers that learn from synthetic and are tested on real records
+    comparison     `Report`: the record of all figures; its tables are in `sheets`, its
+                   verdicts in `judging`
+    reporting      pages: their figures are files in `public_figures`, `private_figures`
+    auditing       an attack on every method by its own house
+
+`reading` has columns of tables as numbers and codes, and the children of each parent.
 """
-
-# mypy: implicit-reexport
-# ruff: noqa: F401
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-    from noisegate_evaluate.images import (
-        EncoderFeatures,
-        ImageFeatures,
-        Pixels,
-        images_of,
-        named_features,
-    )
-    from noisegate_evaluate.metrics.frechet import (
-        KernelDistance,
-        Manifold,
-        frechet_distance,
-        kernel_distance,
-        manifold_figures,
-    )
-    from noisegate_evaluate.metrics.links import LinkDistances
-    from noisegate_evaluate.metrics.marginals import (
-        MarginalReport,
-        OrderDistance,
-        marginal_distances,
-    )
-    from noisegate_evaluate.metrics.ndb import (
-        DifferentBins,
-        DistributionScores,
-        different_bins,
-        distribution_scores,
-    )
-    from noisegate_evaluate.metrics.result import CAVEAT
-    from noisegate_evaluate.report import (
-        evaluate_images,
-        evaluate_linked,
-        evaluate_tables,
-    )
-    from noisegate_evaluate.tables import (
-        RegressionReport,
-        RegressionScores,
-        downstream_scores,
-        regression_scores,
-    )
-    from noisegate_evaluate.utility.networks import (
-        NETWORKS,
-        NETWORKS_VERSION,
-        NetworkOptions,
-        SelectionRecipe,
-        Training,
-        build_network,
-    )
-    from noisegate_evaluate.utility.recipe import (
-        LabelledRows,
-        PrintedScores,
-        Recipe,
-        Scores,
-        Suite,
-    )
-    from noisegate_evaluate.utility.runner import UtilityReport, utility_scores
-    from noisegate_evaluate.utility.suites import (
-        THREE_VERSION,
-        TWELVE_VERSION,
-        networks,
-        read_classifiers,
-        three,
-        twelve,
-    )
-
-# Loaded when first used: the command line finds its verbs here, and answers `--help` without an array.
+# Loaded when first used: the command line finds its verbs here, and answers `--help`
+# without an array. `__init__.pyi` has the same names for type checkers.
 _NAMES = {
     "comparison": "ImageReport LinkedReport Report",
     "images": "EncoderFeatures ImageFeatures Pixels images_of named_features",
@@ -87,7 +35,7 @@ _NAMES = {
     "metrics.ndb": "DifferentBins DistributionScores different_bins distribution_scores",
     "metrics.result": "CAVEAT",
     "tables": "RegressionReport RegressionScores downstream_scores regression_scores",
-    "report": "evaluate_images evaluate_linked evaluate_tables",
+    "measures": "evaluate_images evaluate_linked evaluate_tables",
     "utility.networks": "NETWORKS NETWORKS_VERSION NetworkOptions SelectionRecipe Training build_network",
     "utility.recipe": "LabelledRows PrintedScores Recipe Scores Suite",
     "utility.runner": "UtilityReport utility_scores",

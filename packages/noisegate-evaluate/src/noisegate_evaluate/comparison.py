@@ -1,10 +1,20 @@
-"""What an evaluation found: figures of tables or images, as JSON values, as a page and as a verdict."""
+"""Reports: what an evaluation measured, in each form that a reader may want.
+
+A report is a record of figures. What it says is read off it once, as `ReportParts`, and
+shown by one set of methods::
+
+    Report, LinkedReport, ImageReport ──parts_of──► ReportParts ──► to_json, to_frames,
+                                                                    verdict, card, render
+
+`sheets` makes the tables, `judging` the verdicts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -29,28 +39,91 @@ from noisegate_evaluate.metrics.groups import Groups
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.missing import MissingTogether
-from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
+from noisegate_evaluate.metrics.result import (
+    CAVEAT,
+    MetricResult,
+    as_json,
+    numbers_in,
+    printed,
+)
 from noisegate_evaluate.metrics.weighted import WeightedFigures
+from noisegate_evaluate.sheets import (
+    comparison_sheet,
+    group_sheet,
+    image_score_sheet,
+    link_sheet,
+    marginal_sheet,
+    printed_score_sheet,
+    regression_sheet,
+    rich_table,
+    score_sheet,
+    worst_group_sheet,
+)
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
+
+FrameRow: TypeAlias = tuple[str, dict[str, Any]]
+"""The name of a data frame, and one of its rows."""
+
+# What a row of a data frame compares.
+_SYNTHETIC_WITH_REAL = "synthetic with real"
+_TRAIN_WITH_TEST = "train with test"
 
 
-_MADE, _FLOOR = "synthetic with real", "train with test"  # what was compared
-_STYLES = {"mean of the models": "bold", "± over its starts": "dim"}
+@dataclass(frozen=True, kw_only=True)
+class ReportParts:
+    """What a report says.
+
+    Attributes:
+        figures: The figures that lead in JSON, by name.
+        more_figures: Those that follow the verdict and the notes, by name.
+        rows: The numbers, each as a row of a data frame.
+        verdicts: What each kind of figure comes to, in words.
+        distances: Tables of distances; headings that begin with ">" are of numbers.
+        scores: The table of what models reach on the test records; None where none was
+            scored.
+        other_sheets: Tables of other figures.
+    """
+
+    figures: Mapping[str, Any]
+    more_figures: Mapping[str, Any]
+    rows: Iterator[FrameRow]
+    verdicts: Iterator[Verdict | None]
+    distances: Sequence[Sheet]
+    scores: Sheet | None
+    other_sheets: Sequence[Sheet]
+
+    @property
+    def sheets(self) -> list[Sheet]:
+        """All tables, in the order of a page."""
+        scores = [] if self.scores is None else [self.scores]
+        return [*self.distances, *scores, *self.other_sheets]
+
+
+@singledispatch
+def parts_of(report: Any) -> ReportParts:
+    """Reads what it says off a report."""
+    raise NotImplementedError(type(report).__name__)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluationReport(Shown):
-    """What synthetic records are worth, measured on real ones; ``compared_with`` says which, "train" or "test".
+    """What synthetic records are worth, measured on real ones.
 
-    ``downstream`` and ``ceiling`` are scores on the test records after training on synthetic and on real ones; None
-    without a usable label, or without ``train``. ``fitted`` is what the fit said, where records are drawn from a model.
-    ``questions`` are those that apply to such records: the verdict answers them, and says which are not known.
+    Attributes:
+        compared_with: Which real records: "train" or "test".
+        downstream: Scores on the test records after training on synthetic ones; None
+            without a label that can be predicted.
+        ceiling: The same after training on the real training records; None without
+            ``train``.
+        notes: What was unusual, in words.
+        fitted: What the fit said, where records are drawn from a model.
+        questions: Those that apply to such records. The verdict answers them, and says
+            which answers are not known.
     """
 
     compared_with: str
@@ -60,35 +133,18 @@ class EvaluationReport(Shown):
     fitted: Verdict | None = None
     questions: tuple[Question, ...] = ()
 
-    def _judged(self) -> Iterator[Verdict | None]:
-        """What each kind of figure comes to, in words."""
-        raise NotImplementedError
-
-    def _distances(self) -> Iterator[Sheet]:
-        """The distances as tables; headings that start with ">" are of figures."""
-        raise NotImplementedError
-
-    def scores(self) -> Sheet | None:
-        """Returns what models reach on the test records; None where none was scored."""
-        raise NotImplementedError
-
-    def _more(self) -> Iterator[Sheet]:
-        """Tables of other figures."""
-        yield from ()
-
-    def _json(self, **figures: Any) -> dict[str, object]:
-        """The figures as JSON values, with the sentence that they are outside the guarantee."""
-        told = {
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
+        parts = parts_of(self)
+        figures = {
             "caveat": CAVEAT,
             "compared_with": self.compared_with,
-            **figures,
+            **parts.figures,
             "verdict": self.verdict,
+            "notes": list(self.notes),
+            **parts.more_figures,
         }
-        return {**as_json(told), "notes": list(self.notes)}
-
-    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The figures as rows, each with the name of its table."""
-        raise NotImplementedError
+        return {name: as_json(figure) for name, figure in figures.items()}
 
     def to_frames(self) -> dict[str, Any]:
         """Returns the figures of the page, not rounded, as tables by name: "scores", and those of the distances.
@@ -106,10 +162,12 @@ class EvaluationReport(Shown):
             >>> sorted(frames), list(frames["marginals"]["mean_total_variation"])
             (['marginals', 'metrics', 'scores'], [0.0, 0.0])
         """
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for name, row in self._rows():
-            rows.setdefault(name, []).append(row)
-        tables = {name: pa.Table.from_pylist(several) for name, several in rows.items()}
+        rows_of_frames: dict[str, list[dict[str, Any]]] = {}
+        for name, row in parts_of(self).rows:
+            rows_of_frames.setdefault(name, []).append(row)
+        tables = {
+            name: pa.Table.from_pylist(rows) for name, rows in rows_of_frames.items()
+        }
         if installed("pandas"):
             return {name: table.to_pandas() for name, table in tables.items()}
         if installed("polars"):
@@ -121,36 +179,32 @@ class EvaluationReport(Shown):
     @property
     def verdict(self) -> Verdict | None:
         """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
-        verdict = Verdict.together([part for part in self._judged() if part])
+        verdicts = [verdict for verdict in parts_of(self).verdicts if verdict]
+        verdict = Verdict.together(verdicts)
         if verdict is None:
             return lowered(None, self.fitted)
         measured = [finding.question for finding in verdict.findings]
         questions = [*self.questions, *measured]
         return lowered(verdict.answering(questions, unmeasured_findings()), self.fitted)
 
-    def _sheets(self) -> Iterator[Sheet]:
-        yield from self._distances()
-        if (scores := self.scores()) is not None:
-            yield scores
-        yield from self._more()
+    def scores(self) -> Sheet | None:
+        """Returns the table of what models reach on the test records; None where none was scored."""
+        return parts_of(self).scores
 
     def card(self) -> ResultCard:
         """The figures as a card for a terminal, which has the verdict, or a notebook, which has all."""
         facts = {}
-        if (verdict := self.verdict) is not None:
-            facts = {"verdict": verdict.headline} | dict(
-                zip(("because", "and"), verdict.reasons, strict=False)
-            )
-        sheets = []
-        for sheet in self._sheets():
-            headings = [heading.removeprefix(">") for heading in sheet.headings]
-            sheets.append(
-                replace(
-                    sheet, headings=headings, rows=[row for row in sheet.rows if row]
-                )
-            )
-        title = f"{type(self).__name__}: synthetic records against real {self.compared_with} records"
-        return ResultCard(title=title, facts=facts, sheets=sheets, notes=[CAVEAT])
+        verdict = self.verdict
+        if verdict is not None:
+            facts["verdict"] = verdict.headline
+            facts |= zip(("because", "and"), verdict.reasons, strict=False)
+        return ResultCard(
+            title=f"{type(self).__name__}: synthetic records against real "
+            f"{self.compared_with} records",
+            facts=facts,
+            sheets=[_plain_sheet(sheet) for sheet in parts_of(self).sheets],
+            notes=[CAVEAT],
+        )
 
     def render(self) -> RenderableType:
         """The figures as a page for ``rich.console.Console.print``, with the sentence about the guarantee."""
@@ -158,166 +212,49 @@ class EvaluationReport(Shown):
         from rich.panel import Panel
         from rich.text import Text
 
-        parts: list[RenderableType] = list(map(_table, self._sheets()))
-        parts += [Text(f"Note: {note}.") for note in self.notes]
-        if self.verdict is not None:
-            parts.append(self.verdict.render())
-        parts.append(
-            Panel(
-                Text(CAVEAT, style="bold"), border_style="yellow", title="Not private"
-            )
-        )
-        return Group(*parts)
+        shown: list[RenderableType] = [
+            rich_table(sheet) for sheet in parts_of(self).sheets
+        ]
+        shown += [Text(f"Note: {note}.") for note in self.notes]
+        verdict = self.verdict
+        if verdict is not None:
+            shown.append(verdict.render())
+        caveat = Text(CAVEAT, style="bold")
+        shown.append(Panel(caveat, border_style="yellow", title="Not private"))
+        return Group(*shown)
+
+
+def _plain_sheet(sheet: Sheet) -> Sheet:
+    """Returns a sheet without marks for numbers, and without the rows that are gaps."""
+    headings = [heading.removeprefix(">") for heading in sheet.headings]
+    return replace(sheet, headings=headings, rows=[row for row in sheet.rows if row])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(EvaluationReport):
-    """What a synthetic table is worth, measured on real data."""
+    """What a synthetic table is worth, measured on real data.
+
+    Attributes:
+        marginals: Distances from the synthetic table to that which it is compared with.
+        floor: Distances between the real training and test table: what sampling alone
+            does. None without ``train``.
+        metrics: Results of other metrics of tables, by name, those of installed
+            packages among them.
+        metrics_floor: The same between the real tables; empty without ``train``.
+        regression: Of a numeric label, scores on the test records after training on the
+            synthetic ones; else None.
+        regression_ceiling: The same after training on the real training records; None
+            without ``train``.
+        groups: Figures of each group of a column; None without ``by``.
+    """
 
     marginals: MarginalReport
-    """Distances from the synthetic table to that which it is compared with."""
     floor: MarginalReport | None
-    """Distances between the real training and test table: what sampling alone does. None without ``train``."""
     metrics: Mapping[str, MetricResult | None] = field(default_factory=dict)
-    """Results of other metrics of tables, by name; those of installed packages."""
     metrics_floor: Mapping[str, MetricResult | None] = field(default_factory=dict)
-    """The same between the real tables; empty without ``train``."""
     regression: RegressionReport | None = None
-    """Of a numeric label, scores on the test records after training on the synthetic ones; else None."""
     regression_ceiling: RegressionReport | None = None
-    """The same after training on the real training records; None without ``train``."""
     groups: Groups | None = None
-    """Figures of each group of a column; None without ``by``."""
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
-        told = self._json(
-            marginals=self.marginals,
-            marginals_floor=self.floor,
-            downstream=self.downstream,
-            downstream_ceiling=self.ceiling,
-        )
-        more = {
-            "regression": self.regression,
-            "regression_ceiling": self.regression_ceiling,
-        }
-        several = (
-            {"metrics": self.metrics, "metrics_floor": self.metrics_floor}
-            if self.metrics
-            else {}
-        )
-        groups = {} if self.groups is None else {"groups": self.groups.to_json()}
-        return {**told, **as_json(more | several | groups)}
-
-    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        yield from _score_rows(
-            self.regression or self.downstream, self.regression_ceiling or self.ceiling
-        )
-        yield from _order_rows("marginals", self.marginals, compared=_MADE)
-        yield from _order_rows("marginals", self.floor, compared=_FLOOR)
-        yield from _numbered("metrics", "metric", self.metrics, self.metrics_floor)
-
-    def _judged(self) -> Iterator[Verdict | None]:
-        yield of_marginals(self.marginals)
-        yield from of_number(self.marginals)
-        yield from of_analyses(self.metrics)
-        yield from of_rules(self.metrics)
-        yield of_more(self.metrics)
-        weighted = self.metrics.get(WeightedFigures.METRIC)
-        if isinstance(weighted, WeightedFigures):
-            yield weighted.verdict()
-        if self.groups is not None:
-            yield from self.groups.verdicts()
-        yield from self._judged_models()
-
-    def _judged_models(self) -> Iterator[Verdict | None]:
-        yield of_models("ROC-AUC", "roc_auc", 0.5, self.downstream, self.ceiling)
-        yield of_models("R²", "r2", 0.0, self.regression, self.regression_ceiling)
-
-    def _distances(self) -> Iterator[Sheet]:
-        headings = ["order", ">marginals", f">synthetic vs {self.compared_with}"]
-        headings += [">train vs test"] if self.floor else []
-        rows = []
-        for entry in self.marginals.orders:
-            floor = (
-                []
-                if self.floor is None
-                else [f"{self.floor.order(entry.order).mean:.4f}"]
-            )
-            used = (
-                str(entry.used)
-                if entry.used == entry.total
-                else f"{entry.used} of {entry.total}"
-            )
-            largest = f"{entry.largest:.4f}  {' × '.join(entry.largest_columns)}"
-            rows.append(
-                [f"{entry.order}-way", used, f"{entry.mean:.4f}", *floor, largest]
-            )
-        title = "Marginals: mean total variation distance (0 = the same)"
-        yield Sheet(title=title, headings=[*headings, "largest"], rows=rows)
-        if self.metrics:
-            shown = [printed(each) for each in (self.metrics, self.metrics_floor)]
-            yield _compared(
-                "Other figures",
-                self.compared_with,
-                *shown,
-                floored=bool(self.metrics_floor),
-            )
-
-    def scores(self) -> Sheet | None:
-        """Returns what classifiers, or regressors, reach on the test table; None where none was scored."""
-        if self.regression is not None:
-            title = (
-                f"Regressors that predict {self.regression.label!r} on the test table"
-            )
-            figures = {"R²": ("r2", 3), "absolute error / range": ("absolute_error", 4)}
-            return _score_sheet(
-                title, figures, self.regression, self.regression_ceiling
-            )
-        if self.downstream is None:
-            return None
-        suite = self.downstream.suite
-        title = f"Models that predict {self.downstream.label!r} on the test table; {self.downstream.averaging}"
-        figures = {
-            "ROC-AUC": ("roc_auc", 3),
-            "avg. prec.": ("average_precision", 3),
-            "F1": ("f1", 3),
-        }
-        figures["accuracy"] = ("accuracy", 3)
-        title += f"; list {suite.name!r}, version {suite.version}"
-        return _score_sheet(title, figures, self.downstream, self.ceiling, spread=True)
-
-    def _more(self) -> Iterator[Sheet]:
-        if self.groups is not None:
-            yield sheet_of_groups(self.groups)
-            yield sheet_of_worst_groups(self.groups)
-        both = {"synthetic": self.downstream, "real train (ceiling)": self.ceiling}
-        means = {
-            what: scored.printed_mean
-            for what, scored in both.items()
-            if scored is not None
-        }
-        if self.downstream is not None and self.downstream.printed:
-            yield Sheet(
-                title="As DP-MERF and DP-HP print them: areas under curves of hard predictions, F1 weighted by class",
-                headings=(
-                    "trained on",
-                    "model",
-                    ">ROC-AUC",
-                    ">avg. prec.",
-                    ">weighted F1",
-                ),
-                rows=[
-                    [what, "mean of the models"]
-                    + [
-                        "" if one is None else f"{one:.3f}"
-                        for one in (mean.roc_auc, mean.average_precision)
-                    ]
-                    + [f"{mean.weighted_f1:.3f}"]
-                    for what, mean in means.items()
-                    if mean is not None
-                ],
-            )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -326,338 +263,293 @@ class LinkedReport(Report):
 
     As a `Report` it is of the parents, each beside what its children come to: distances between these tables, and
     scores of models that predict the label of the first table from all of this.
+
+    Attributes:
+        tables: Distances of each table by itself, by name; none of a table that has no
+            rows on one side.
+        links: Distances of each link, by the name of the children's table.
+        links_floor: The same between the real training and test tables: what sampling
+            alone does. None without ``train``.
+        missing: How values of each table are missing together, by name; only of tables
+            where real ones are.
     """
 
     tables: Mapping[str, MarginalReport]
-    """Distances of each table by itself, by name; none of a table that has no rows on one side."""
     links: Mapping[str, LinkDistances]
-    """Distances of each link, by the name of the children's table."""
     links_floor: Mapping[str, LinkDistances] | None
-    """The same between the real training and test tables: what sampling alone does. None without ``train``."""
     missing: Mapping[str, MissingTogether] = field(default_factory=dict)
-    """How values of each table are missing together, by name; only of tables where real ones are."""
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
-        several = {
-            "tables": self.tables,
-            "links": self.links,
-            "links_floor": self.links_floor,
-        }
-        return {**super().to_json(), **as_json(several)}
-
-    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        yield from super()._rows()
-        for name, marginals in self.tables.items():
-            yield from _order_rows("tables", marginals, compared=_MADE, table=name)
-        yield from _numbered("links", "link", self.links, self.links_floor or {})
-
-    def _judged(self) -> Iterator[Verdict | None]:
-        """Tables, links and what models learn; the sums over children are what these learn from."""
-        for name, marginals in self.tables.items():
-            yield of_marginals(marginals, name)
-        for name, link in self.links.items():
-            pairs = {
-                f"parents and {name}": link.parent_child,
-                f"successive {name}": link.transitions,
-            }
-            for what, distance in pairs.items():
-                if distance is not None:
-                    yield of_distance(distance, f"a pair of columns of {what}")
-        has_rules = "relations and rules" in self.questions
-        yield of_linked(
-            self.links,
-            self.missing,
-            self.metrics,
-            {
-                name: table.rows[0]
-                for name, table in self.tables.items()
-                if has_rules and name in self.links
-            },
-        )
-        yield from self._judged_models()
-
-    def _more(self) -> Iterator[Sheet]:
-        for name, link in self.links.items():
-            floor = dict(self.links_floor[name].lines()) if self.links_floor else {}
-            ours, least = (
-                {what: figure for what, (figure, _) in one.items()}
-                for one in (dict(link.lines()), floor)
-            )
-            title = f"{name} and their parents (0 = the same)"
-            sheet = _compared(
-                title, self.compared_with, ours, least, floored=bool(floor)
-            )
-            rows = [
-                [*row, largest]
-                for row, (_, (_, largest)) in zip(sheet.rows, link.lines(), strict=True)
-            ]
-            yield replace(sheet, headings=[*sheet.headings, "largest"], rows=rows)
-        yield from super()._more()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ImageReport(EvaluationReport):
-    """What synthetic images are worth, measured on real ones."""
+    """What synthetic images are worth, measured on real ones.
+
+    Attributes:
+        distances: Between the synthetic images and those which they are compared with.
+        floor: Between the real training and test images: what sampling alone does. None
+            without ``train``.
+    """
 
     distances: ImageDistances
-    """Between the synthetic images and those which they are compared with."""
     floor: ImageDistances | None
-    """Between the real training and test images: what sampling alone does. None without ``train``."""
-
-    def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
-        both = {"downstream": self.downstream, "downstream_ceiling": self.ceiling}
-        scores = {
-            name: None
-            if one is None
-            else one.to_image_json() | {"twelve_version": TWELVE_VERSION}
-            for name, one in both.items()
-        }
-        return self._json(
-            distances=self.distances, distances_floor=self.floor, **scores
-        )
-
-    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        yield from _score_rows(self.downstream, self.ceiling)
-        yield from _numbered(
-            "distances",
-            "metric",
-            self.distances.results,
-            self.floor.results if self.floor else {},
-        )
-
-    def _judged(self) -> Iterator[Verdict | None]:
-        yield of_models("accuracy", "accuracy", 0.0, self.downstream, self.ceiling)
-
-    def _distances(self) -> Iterator[Sheet]:
-        title, floor = "Images in features of both, and bins of pixels", self.floor
-        shown = self.distances.page(), floor.page() if floor else {}
-        yield _compared(title, self.compared_with, *shown, floored=floor is not None)
-
-    def scores(self) -> Sheet | None:
-        """Returns what classifiers reach on the test images; None where none was scored."""
-        if self.downstream is None:
-            return None
-        title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
-        figures = {
-            "accuracy": ("accuracy", 4),
-            "F1": ("f1", 4),
-            "ROC-AUC": ("roc_auc", 4),
-        }
-        return _score_sheet(title, figures, self.downstream, self.ceiling)
 
 
-def sheet_of_groups(groups: Groups) -> Sheet:
-    """Returns a table of the groups of a column, and the mean over them."""
-    has_scores = groups.score is not None
-    headings = [
-        groups.column,
-        ">real records",
-        ">share of real",
-        ">of synthetic",
-        ">error of pairs",
-        ">associations kept",
-        "mean farthest off",
-        "quantile farthest off",
-    ]
-    if has_scores:
-        headings += [f">{groups.score}", ">of real train"]
-    rows = []
-    for group in groups.groups:
-        row = [
-            group.level,
-            f"{group.records:,}",
-            f"{group.real_share:.1%}",
-            f"{group.share:.1%}",
-        ]
-        if group.is_too_small:
-            row += ["too few records", "", "", ""]
-        else:
-            row += [
-                "" if group.pairs is None else f"{group.pairs:.4f}",
-                ""
-                if group.associations_kept is None
-                else f"{group.associations_kept:.0%}",
-                ""
-                if group.mean is None
-                else f"{group.mean.error:.2f} SD ({group.mean.column})",
-                ""
-                if group.quantile is None
-                else f"{group.quantile.error:.3f} ({group.quantile.column}, {group.quantile.what.split()[0]})",
-            ]
-        if has_scores:
-            score = group.score
-            row += (
-                ["", ""]
-                if score is None
-                else [f"{score.synthetic:.3f}", f"{score.real:.3f}"]
-            )
-        rows.append(row)
-    return Sheet(
-        title=f"By {groups.column}; errors are beyond sampling error",
-        headings=headings,
-        rows=rows,
+@parts_of.register
+def _parts_of_table(report: Report) -> ReportParts:
+    """Reads what it says off the report of a table."""
+    return ReportParts(
+        figures=_table_figures(report),
+        more_figures=_more_table_figures(report),
+        rows=_table_rows(report),
+        verdicts=_table_verdicts(report),
+        distances=_table_distances(report),
+        scores=_table_scores(report),
+        other_sheets=_other_table_sheets(report),
     )
 
 
-def sheet_of_worst_groups(groups: Groups) -> Sheet:
-    """Returns a table of the worst group by each figure, beside the mean over groups."""
-    titles = {
-        "pairs": "total variation error of a pair of columns",
-        "associations_lost": "part lost of strong associations",
-        "mean": "mean farthest off, in standard deviations",
-        "quantile": "quantile farthest off, in rank",
-        "score_lost": f"{groups.score} lost by learning from synthetic records",
+@parts_of.register
+def _parts_of_linked(report: LinkedReport) -> ReportParts:
+    """Reads what it says off the report of linked tables.
+
+    Sums over children are what models learn from, so their distances have no verdict.
+    """
+    of_links = {
+        "tables": report.tables,
+        "links": report.links,
+        "links_floor": report.links_floor,
     }
-    rows = [
-        (
-            titles[figure],
-            worst.group.level if worst.error > 0 else "none",
-            f"{worst.error:.3f}",
-            f"{worst.mean_error:.3f}",
-        )
-        for figure, worst in groups.worst.items()
+    floors = report.links_floor or {}
+    link_sheets = [
+        link_sheet(name, link, floors.get(name), report.compared_with)
+        for name, link in report.links.items()
     ]
-    return Sheet(
-        title=f"By {groups.column}: the worst group beside the mean over groups",
-        headings=("error", "worst group", ">its error", ">mean over groups"),
-        rows=rows,
+    return ReportParts(
+        figures=_table_figures(report),
+        more_figures=_more_table_figures(report) | of_links,
+        rows=_linked_rows(report),
+        verdicts=_linked_verdicts(report),
+        distances=_table_distances(report),
+        scores=_table_scores(report),
+        other_sheets=[*link_sheets, *_other_table_sheets(report)],
     )
 
 
-def _score_rows(made: Any, real: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    for what, scored in (("synthetic", made), ("real", real)):
-        for model, scores in scored.models.items() if scored is not None else ():
-            yield "scores", {"trained_on": what, "model": model, **asdict(scores)}
+@parts_of.register
+def _parts_of_images(report: ImageReport) -> ReportParts:
+    """Reads what it says off the report of images."""
+    floor = report.floor
+    distances = comparison_sheet(
+        "Images in features of both, and bins of pixels",
+        report.distances.page(),
+        None if floor is None else floor.page(),
+        compared_with=report.compared_with,
+    )
+    scores = None
+    if report.downstream is not None:
+        scores = image_score_sheet(report.downstream, report.ceiling)
+    verdict = of_models("accuracy", "accuracy", 0.0, report.downstream, report.ceiling)
+    return ReportParts(
+        figures={
+            "distances": report.distances,
+            "distances_floor": floor,
+            "downstream": _image_scores_json(report.downstream),
+            "downstream_ceiling": _image_scores_json(report.ceiling),
+        },
+        more_figures={},
+        rows=_image_rows(report),
+        verdicts=iter([verdict]),
+        distances=[distances],
+        scores=scores,
+        other_sheets=[],
+    )
 
 
-def _order_rows(
-    frame: str, marginals: MarginalReport | None, **told: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    for entry in marginals.orders if marginals is not None else ():
-        yield (
-            frame,
-            {
-                **told,
-                **entry.to_json(),
-                "largest_columns": " × ".join(entry.largest_columns),
-            },
-        )
-
-
-def _numbered(
-    frame: str, kind: str, ours: Mapping[str, Any], floor: Mapping[str, Any]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields every number of results by name as a row of a table, of what was compared and of which ``kind``."""
-    for compared, results in ((_MADE, ours), (_FLOOR, floor)):
-        for name, result in results.items():
-            for figure, value in numbers_in(as_json(result)):
-                yield (
-                    frame,
-                    {
-                        "compared": compared,
-                        kind: name,
-                        "figure": figure,
-                        "value": value,
-                    },
-                )
-
-
-def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:
-    """Returns the figures of several metrics as they are printed, by what each is called."""
+def _table_figures(report: Report) -> dict[str, Any]:
+    """Returns the figures of a table that lead in JSON."""
     return {
-        what: told
-        for name, one in results.items()
-        if one
-        for what, told in one.page(name).items()
+        "marginals": report.marginals,
+        "marginals_floor": report.floor,
+        "downstream": report.downstream,
+        "downstream_ceiling": report.ceiling,
     }
 
 
-def _compared(
-    title: str,
-    real: str,
-    ours: Mapping[str, str],
-    floor: Mapping[str, str],
-    *,
-    floored: bool,
-) -> Sheet:
-    """Returns figures of the synthetic records, beside those of two sets of real ones where there are any."""
-    headings = [
-        "figure",
-        f">synthetic vs {real}",
-        *([">train vs test"] if floored else []),
-    ]
-    rows = [
-        [name, told, *([floor.get(name, "")] if floored else [])]
-        for name, told in ours.items()
-    ]
-    return Sheet(title=title, headings=headings, rows=rows)
+def _more_table_figures(report: Report) -> dict[str, Any]:
+    """Returns the figures of a table that follow the notes in JSON."""
+    figures: dict[str, Any] = {
+        "regression": report.regression,
+        "regression_ceiling": report.regression_ceiling,
+    }
+    if report.metrics:
+        figures["metrics"] = report.metrics
+        figures["metrics_floor"] = report.metrics_floor
+    if report.groups is not None:
+        figures["groups"] = report.groups
+    return figures
 
 
-def _score_sheet(
-    title: str,
-    figures: Mapping[str, tuple[str, int]],
-    made: Any,
-    real: Any,
-    *,
-    spread: bool = False,
-) -> Sheet:
-    """Returns the scores of models trained on both; ``figures`` has the attribute and the digits of each column."""
-    rows: list[list[str]] = []
+def _image_scores_json(scores: UtilityReport | None) -> dict[str, Any] | None:
+    """Returns scores of classifiers of images as JSON values; None without."""
+    if scores is None:
+        return None
+    return scores.to_image_json() | {"twelve_version": TWELVE_VERSION}
 
-    def add(what: str, model: str, scores: Any) -> None:
-        rows.append(
-            [
-                what,
-                model,
-                *(
-                    f"{getattr(scores, name):.{digits}f}"
-                    for name, digits in figures.values()
-                ),
-            ]
+
+def _table_verdicts(report: Report) -> Iterator[Verdict | None]:
+    """Yields what each kind of figure of a table comes to."""
+    yield of_marginals(report.marginals)
+    yield from of_number(report.marginals)
+    yield from of_analyses(report.metrics)
+    yield from of_rules(report.metrics)
+    yield of_more(report.metrics)
+    weighted = report.metrics.get(WeightedFigures.METRIC)
+    if isinstance(weighted, WeightedFigures):
+        yield weighted.verdict()
+    if report.groups is not None:
+        yield from report.groups.verdicts()
+    yield from _model_verdicts(report)
+
+
+def _linked_verdicts(report: LinkedReport) -> Iterator[Verdict | None]:
+    """Yields what each kind of figure of linked tables comes to."""
+    for name, marginals in report.tables.items():
+        yield of_marginals(marginals, name)
+    for name, link in report.links.items():
+        distances = {
+            f"parents and {name}": link.parent_child,
+            f"successive {name}": link.transitions,
+        }
+        for records, distance in distances.items():
+            if distance is not None:
+                yield of_distance(distance, f"a pair of columns of {records}")
+    row_counts: dict[str, int] = {}
+    if "relations and rules" in report.questions:
+        row_counts = {
+            name: marginals.rows[0]
+            for name, marginals in report.tables.items()
+            if name in report.links
+        }
+    yield of_linked(report.links, report.missing, report.metrics, row_counts)
+    yield from _model_verdicts(report)
+
+
+def _model_verdicts(report: Report) -> Iterator[Verdict | None]:
+    """Yields what scores of models of a label come to, of a label of either kind."""
+    yield of_models("ROC-AUC", "roc_auc", 0.5, report.downstream, report.ceiling)
+    yield of_models("R²", "r2", 0.0, report.regression, report.regression_ceiling)
+
+
+def _table_distances(report: Report) -> list[Sheet]:
+    """Returns the tables of distances of marginals, and of other metrics."""
+    sheets = [marginal_sheet(report.marginals, report.floor, report.compared_with)]
+    if report.metrics:
+        floor = report.metrics_floor
+        sheets.append(
+            comparison_sheet(
+                "Other figures",
+                printed(report.metrics),
+                printed(floor) if floor else None,
+                compared_with=report.compared_with,
+            )
         )
+    return sheets
 
-    for what, scored in (("synthetic", made), ("real train (ceiling)", real)):
-        for model, scores in scored.models.items() if scored is not None else ():
-            add(what, model, scores)
-            if spread and model in scored.spread:
-                add(what, "± over its starts", scored.spread[model])
-        if spread and scored is not None and scored.deviation is not None:
-            add(what, "mean of the models", scored.mean)
-            add(what, "± over the models", scored.deviation)
-        rows.append([])
-    return Sheet(
-        title=title,
-        headings=("trained on", "model", *(f">{name}" for name in figures)),
-        rows=rows,
+
+def _table_scores(report: Report) -> Sheet | None:
+    """Returns what classifiers, or regressors, reach on the test table; None where none was scored."""
+    if report.regression is not None:
+        return regression_sheet(report.regression, report.regression_ceiling)
+    if report.downstream is None:
+        return None
+    return score_sheet(report.downstream, report.ceiling)
+
+
+def _other_table_sheets(report: Report) -> list[Sheet]:
+    """Returns the tables of groups, and of scores as papers print them."""
+    sheets = []
+    if report.groups is not None:
+        sheets += [group_sheet(report.groups), worst_group_sheet(report.groups)]
+    if report.downstream is not None and report.downstream.printed:
+        sheets.append(printed_score_sheet(report.downstream, report.ceiling))
+    return sheets
+
+
+def _table_rows(report: Report) -> Iterator[FrameRow]:
+    """Yields the numbers of a table: scores, distances of marginals, other metrics."""
+    scores = report.regression or report.downstream
+    ceiling = report.regression_ceiling or report.ceiling
+    yield from _score_rows(scores, ceiling)
+    yield from _marginal_rows(
+        "marginals", report.marginals, compared=_SYNTHETIC_WITH_REAL
     )
+    if report.floor is not None:
+        yield from _marginal_rows("marginals", report.floor, compared=_TRAIN_WITH_TEST)
+    yield from _result_rows("metrics", "metric", report.metrics, report.metrics_floor)
 
 
-def _table(sheet: Sheet) -> Table:
-    """Returns a sheet for a terminal; an empty row is a gap."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    page = Table(
-        title=Text(sheet.title, style="italic"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    page.show_edge, page.padding = (
-        False,
-        (0, 1, 0, 0),
-    )  # six columns fit into 80 letters
-    for heading in sheet.headings:
-        page.add_column(
-            heading.removeprefix(">"),
-            justify="right" if heading.startswith(">") else "left",
-            no_wrap=heading in ("trained on", "model"),
+def _linked_rows(report: LinkedReport) -> Iterator[FrameRow]:
+    """Yields the numbers of linked tables: those of parents, of each table, of links."""
+    yield from _table_rows(report)
+    for name, marginals in report.tables.items():
+        yield from _marginal_rows(
+            "tables", marginals, compared=_SYNTHETIC_WITH_REAL, table=name
         )
-    for row in sheet.rows:
-        if not row:
-            page.add_section()
-        else:
-            page.add_row(*map(Text, row), style=_STYLES.get(row[1]))
-    return page
+    yield from _result_rows("links", "link", report.links, report.links_floor or {})
+
+
+def _image_rows(report: ImageReport) -> Iterator[FrameRow]:
+    """Yields the numbers of images: scores, and distances."""
+    yield from _score_rows(report.downstream, report.ceiling)
+    floor = {} if report.floor is None else report.floor.results
+    yield from _result_rows("distances", "metric", report.distances.results, floor)
+
+
+def _score_rows(
+    scores: UtilityReport | RegressionReport | None,
+    ceiling: UtilityReport | RegressionReport | None,
+) -> Iterator[FrameRow]:
+    """Yields the scores of each model, after training on synthetic and on real records."""
+    for trained_on, report in (("synthetic", scores), ("real", ceiling)):
+        if report is None:
+            continue
+        for model, model_scores in report.models.items():
+            figures = asdict(model_scores)
+            yield "scores", {"trained_on": trained_on, "model": model, **figures}
+
+
+def _marginal_rows(
+    frame: str, marginals: MarginalReport, **first_cells: str
+) -> Iterator[FrameRow]:
+    """Yields the distances of marginals of each order.
+
+    Args:
+        frame: Name of the data frame.
+        marginals: The distances.
+        first_cells: What each row begins with, by the name of the column.
+    """
+    for entry in marginals.orders:
+        columns = " × ".join(entry.largest_columns)
+        yield frame, {**first_cells, **entry.to_json(), "largest_columns": columns}
+
+
+def _result_rows(
+    frame: str,
+    name_column: str,
+    results: Mapping[str, Any],
+    floor: Mapping[str, Any],
+) -> Iterator[FrameRow]:
+    """Yields every number of some results.
+
+    Args:
+        frame: Name of the data frame.
+        name_column: Its column for the name of a result.
+        results: Those of synthetic and real records, by name.
+        floor: Those of two sets of real records, by name.
+    """
+    compared_results = {_SYNTHETIC_WITH_REAL: results, _TRAIN_WITH_TEST: floor}
+    for compared, results_by_name in compared_results.items():
+        for name, result in results_by_name.items():
+            for figure, value in numbers_in(as_json(result)):
+                row = {"figure": figure, "value": value}
+                yield frame, {"compared": compared, name_column: name, **row}

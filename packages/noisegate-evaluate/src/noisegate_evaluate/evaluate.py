@@ -1,17 +1,22 @@
-"""How synthetic records of any kind compare with real ones, in one call."""
+"""The verb `evaluate`: how synthetic records of any kind compare with real ones, in one call."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from noisegate.errors import OptionError
+from noisegate.models.linked.model import LinkedModel
+from noisegate.models.synthesizer import Synthesizer
 from noisegate.progress import shown
-from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema import Schema
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.schema.schema import read_schema
-from noisegate_evaluate import ImageReport, LinkedReport, Report
+from noisegate_evaluate.comparison import ImageReport, Report
+from noisegate_evaluate.evaluation import evaluation_of
+from noisegate_evaluate.reporting.private import Sides
+from noisegate_evaluate.utility.runner import Progress
 
 
 def evaluate(
@@ -50,116 +55,41 @@ def evaluate(
         >>> report.compared_with, report.verdict.word in ("good", "usable", "rough", "noise")
         ('test', True)
     """
-    from noisegate.models.linked.model import LinkedModel
-    from noisegate.models.synthesizer import Synthesizer
-    from noisegate.sources.frames import read_known_records, read_table
-    from noisegate.sources.sources import open_source
-    from noisegate_evaluate import evaluate_images, evaluate_tables, images_of
-
-    made = synthetic if isinstance(synthetic, Synthesizer) else None
     if isinstance(schema, str | Path):
         schema = read_schema(schema)
-    schema = schema or (
-        synthetic.schema if isinstance(synthetic, Synthesizer | LinkedModel) else None
-    )
+    if schema is None and isinstance(synthetic, Synthesizer | LinkedModel):
+        schema = synthetic.schema
     is_single_table = isinstance(schema, Schema) and schema.images is None
     if "by" in options and not is_single_table:
         raise OptionError(f"by={options['by']!r}: groups are those of a single table.")
-    if isinstance(schema, LinkedSchema):
-        with _told(progress) as progressing:
-            return _evaluate_linked(
-                synthetic,
-                test,
-                schema,
-                train,
-                seed=seed,
-                progress=progressing,
-                **options,
-            )
-    if not isinstance(schema, Schema):
+    if not isinstance(schema, Schema | LinkedSchema):
         raise OptionError(
-            "schema=None: give the schema of the records, or the model that made them as synthetic=."
+            "schema=None: give the schema of the records, or the model that made them "
+            "as synthetic=."
         )
-    known = schema
-
-    unknown: dict[str, int] = {}
-
-    def read(records: Any, real: str = "") -> Any:
-        """Reads records; of ``real`` ones, those with levels of the schema alone."""
-        if known.images is not None:
-            source = open_source(records, known, show_values=show_values)
-            return images_of(source.batches(), known)
-        if not real:
-            return read_table(records, known, show_values=show_values)
-        table, unknown[real] = read_known_records(
-            records, known, show_values=show_values
-        )
-        return table
-
-    used = None if train is None else read(train, "training")
-    real = read(test, "test")
-    if made is not None:
-        records = made.records(len(real if used is None else used), seed=seed)
-        drawn = (
-            images_of(records, known)
-            if known.images
-            else decode(EncodedTable.concatenate(list(records)), known)
-        )
+    evaluation = evaluation_of(schema, show_values=show_values)
+    train_records = None if train is None else evaluation.read(train, "training")
+    test_records = evaluation.read(test, "test")
+    sides: Sides[Any] = Sides(synthetic=None, test=test_records, train=train_records)
+    fitted = None
+    is_linked_model = isinstance(schema, LinkedSchema) and hasattr(synthetic, "sample")
+    if is_linked_model or isinstance(synthetic, Synthesizer):
+        count = evaluation.count(sides.real)
+        synthetic_records = evaluation.draw(synthetic, count, seed)
+        fitted = getattr(synthetic, "verdict", None)
     else:
-        drawn = read(synthetic)
-    measure: Any = evaluate_tables if known.images is None else evaluate_images
-    with _told(progress) as told:
-        report = measure(drawn, real, known, used, seed=seed, progress=told, **options)
-    return cast(
-        "Report | ImageReport",
-        replace(
-            report,
-            fitted=None if made is None else made.verdict,
-            notes=(*report.notes, *notes_of_unknown(unknown)),
-        ),
-    )
-
-
-def notes_of_unknown(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yields a note on real records that were left out for a level that is not in the schema.
-
-    Examples:
-        >>> from noisegate_evaluate.evaluate import notes_of_unknown
-        >>> list(notes_of_unknown({"test": 3, "training": 0}))
-        ['3 test records have a level that is not in the schema, and are left out']
-    """
-    for name, count in counts.items():
-        if count:
-            yield f"{count:,} {name} records have a level that is not in the schema, and are left out"
-
-
-def _evaluate_linked(
-    synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any
-) -> LinkedReport:
-    """Returns how linked tables compare, folders or mappings; a model draws as many families as there are real ones."""
-    from noisegate.sources.frames import read_linked
-    from noisegate_evaluate import evaluate_linked
-
-    real, used = (
-        read_linked(test, schema),
-        None if train is None else read_linked(train, schema),
-    )
-    fitted = getattr(synthetic, "verdict", None)
-    if hasattr(synthetic, "sample"):
-        synthetic = synthetic.sample(
-            len((used or real)[schema.root.name]), seed=options["seed"]
-        )
-    return replace(
-        evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options),
-        fitted=fitted,
-    )
+        synthetic_records = evaluation.read(synthetic, "")
+    sides = replace(sides, synthetic=synthetic_records)
+    with _progress_line(is_shown=progress) as update:
+        report = evaluation.measure(sides, seed=seed, progress=update, **options)
+    return replace(report, fitted=fitted)
 
 
 @contextmanager
-def _told(progress: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    with shown("Evaluating", None) if progress else nullcontext() as tell:
-        yield (
-            (lambda name, done, total: tell(done, f"{done} of {total}: {name}"))
-            if tell
-            else None
-        )
+def _progress_line(*, is_shown: bool) -> Iterator[Progress | None]:
+    """Shows a line of progress; yields what is called after each training, if any."""
+    if not is_shown:
+        yield None
+        return
+    with shown("Evaluating", None) as tell:
+        yield lambda name, done, total: tell(done, f"{done} of {total}: {name}")

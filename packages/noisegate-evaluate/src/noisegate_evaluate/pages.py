@@ -1,4 +1,14 @@
-"""The pages of a model: one that may be published, of the model alone; and one of real records, which may not."""
+"""The verb `report`: the pages of a model.
+
+`public.html` follows from the model alone and may be published; `private.html` compares
+it with real records and may not::
+
+    model ──► PublicPage ──► public.html
+    model, real records ──► Sides ──► Report, PrivatePage ──► private.html
+
+The figures of either page are files in `reporting/public_figures` and
+`reporting/private_figures`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +28,7 @@ from noisegate.answers.reading import (
     public_total,
     stated_measurements,
 )
-from noisegate.app.heading import check_heading, heading_of
+from noisegate.app.heading import HEADING_NAMES, check_heading, heading_of
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
 from noisegate.methods.abilities import BoundsErrors
@@ -31,6 +41,17 @@ from noisegate.models.synthesizer import Synthesizer, load
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
+from noisegate.schema.linked.links import qualified
+from noisegate_evaluate.reporting.figure import render_with_figures
+from noisegate_evaluate.reporting.promise import column_words, promised, total_words
+from noisegate_evaluate.reporting.public import ModelRules, PublicPage, ReleasedLink
+from noisegate_evaluate.reporting.released import (
+    divisor,
+    measured_columns,
+    measured_tables,
+    pair_errors,
+    released_total,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,120 +60,37 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel as Model
     from noisegate.schema.linked.links import Link
     from noisegate_evaluate.comparison import ImageReport, Report
-    from noisegate_evaluate.reporting.private import Measured
-    from noisegate_evaluate.reporting.public import ModelRules
-    from noisegate_evaluate.reporting.released import MeasuredTable
+    from noisegate_evaluate.reporting.private import PrivatePage
     from noisegate_evaluate.utility.runner import Progress
 
-_FAMILIES, _MOST_FAMILIES = 5_000, 20_000
-_SEED = 0  # of what is drawn for a page, so that it is the same whenever it is made
+PUBLIC = PUBLIC_PAGE
+PRIVATE = "private.html"
 
-
-@dataclass(frozen=True, kw_only=True)
-class LinkedFound:
-    """A model of linked tables, and what its release says of each link."""
-
-    model: LinkedModel
-
-    def page(self, heading: Mapping[str, str], *, is_dated: bool = False) -> str:
-        """Returns the public page, HTML, with the texts of its owner by name."""
-        from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
-
-        model, fitted = self.model, self.model.summary
-        read: Any = method_of(model.certificate)
-        links = []
-        try:
-            drawn = self._tables(_FAMILIES)
-        except RejectionError as error:
-            return linked_page(
-                model.release,
-                fitted.verdict,
-                fitted.discrepancy,
-                schema=model.schema,
-                links=[],
-                refusal=str(error),
-                is_dated=is_dated,
-                heading=heading,
-            )
-        for link in model.schema.links:
-            released = read.measurements_of_link(model.release, link)
-            links.append(
-                ReleasedLink(
-                    link=link, released=released, drawn=self._transitions(drawn, link)
-                )
-            )
-        told: Any = {"schema": model.schema, "links": links}
-        told |= {"heading": heading, "is_dated": is_dated}
-        return linked_page(model.release, fitted.verdict, fitted.discrepancy, **told)
-
-    def measured(
-        self,
-        test: Any,
-        train: Any,
-        *,
-        classifiers: str | None,
-        progress: Progress | None,
-        show_values: bool,
-    ) -> Measured:
-        """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
-        from noisegate.sources.frames import read_linked
-        from noisegate_evaluate import evaluate_linked
-        from noisegate_evaluate.reporting.private import compared_linked
-
-        schema = self.model.schema
-        held_out, used = (
-            read_linked(test, schema),
-            None if train is None else read_linked(train, schema),
-        )
-        made = self._tables(
-            min(len((used or held_out)[schema.root.name]), _MOST_FAMILIES)
-        )
-        how: Any = {
-            "classifiers": classifiers or "three",
-            "progress": progress,
-            "seed": _SEED,
-        }
-        report = evaluate_linked(made, held_out, schema, used, **how)
-        return compared_linked(
-            replace(report, fitted=self.model.summary.verdict),
-            made,
-            held_out,
-            used,
-            schema,
-        )
-
-    def _tables(self, families: int) -> dict[str, pa.Table]:
-        return replace(self.model, convert=None).sample(families, seed=_SEED)
-
-    def _transitions(self, drawn: dict[str, pa.Table], link: Link) -> Any:
-        """Returns one transition of each synthetic family that has any, at random by its weight: as all count alike."""
-        from noisegate.sources.linked import LinkedSource
-
-        with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
-            parts = list(source.read_transitions(link))
-        rows = EncodedTable.concatenate(
-            [EncodedTable(part.numeric, part.codes) for part in parts]
-        )
-        weights = np.concatenate([part.weights for part in parts]).astype(np.float64)
-        random = np.random.default_rng(_SEED)
-        return rows.rows(
-            random.choice(len(rows), size=_FAMILIES, p=weights / weights.sum())
-        )
-
-
-PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
-_ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
-# A page comes after every fit: its records take seconds, however few of the model's keep to the rules.
-_PAGE_CANDIDATES = 2**18
+# Of what is drawn and trained for a page, so that it is the same whenever it is made.
+_SEED = 0
+_DRAWN_FAMILIES = 5_000
+_DRAWN_ROWS = 10_000
+_MIN_IMAGES = 100
+_MAX_IMAGES = 500
+_IMAGES_PER_CLASS = 25
+# A page comes after every fit: its records take seconds, however few of the model's
+# keep to the rules.
+_MAX_CANDIDATES = 2**18
 # Of thousands of columns fewer records are drawn: so many numbers have 256 MB.
-_PAGE_NUMBERS = 2**25
+_MAX_NUMBERS = 2**25
 # Fewer records than this say nothing of a column.
 _MIN_SHOWN = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """The pages that were written; the private one and its figures, None where no real records were given."""
+    """The pages that were written.
+
+    Attributes:
+        public: The public page.
+        private: The private page; None where no real records were given.
+        evaluation: The figures of the private page; None without it.
+    """
 
     public: Path
     private: Path | None = None
@@ -207,235 +145,379 @@ def report(
     folder = Path(out)
     check_named(folder)
     if train is not None and test is None:
-        cure = (
-            "a private page scores on real records that the fit did not use; give test."
-        )
-        raise OptionError(f"train without test: {cure}")
-    if test is not None and (folder / MODEL_FILE).exists():
-        says = f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private"
-        raise OptionError(f"{says}; choose another folder.")
-    if not isinstance(model, str | Path) and not isinstance(
-        getattr(model, "release", None), Release
-    ):
         raise OptionError(
-            f"model={type(model).__name__}: expected the path of a model folder, or a fitted model."
+            "train without test: a private page scores on real records that the fit "
+            "did not use; give test."
         )
-    given = check_heading({"title": title, "owner": owner, "purpose": purpose})
-    found = _found(load(model) if isinstance(model, str | Path) else model)
-    heading = heading_of(found.model.release.certificate) | given
-    texts, measured = {PUBLIC: found.page(heading, is_dated=bool(given))}, None
+    if test is not None and (folder / MODEL_FILE).exists():
+        raise OptionError(
+            f"out={str(out)!r} is a model folder, which is made to be handed on, and "
+            "the page with test is private; choose another folder."
+        )
+    is_path = isinstance(model, str | Path)
+    if not is_path and not isinstance(getattr(model, "release", None), Release):
+        raise OptionError(
+            f"model={type(model).__name__}: expected the path of a model folder, or a "
+            "fitted model."
+        )
+    own_heading = check_heading({"title": title, "owner": owner, "purpose": purpose})
+    fitted_model: Any = load(model) if isinstance(model, str | Path) else model
+    heading = heading_of(fitted_model.release.certificate) | own_heading
+    public = _public_page(fitted_model, heading, is_dated=bool(own_heading))
+    texts = {PUBLIC: _render_public(public)}
+    private: PrivatePage | None = None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
-        measured = found.measured(
+        private = _private_page(
+            fitted_model,
             test,
             train,
             classifiers=classifiers,
-            progress=progress,
             show_values=show_values,
+            progress=progress,
         )
-        texts[PRIVATE] = private_page(measured, **heading)
+        texts[PRIVATE] = private_page(private, **heading)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise unwritable(folder, "out", error) from None
     for name, text in texts.items():
         _write(folder / name, text)
-    private, figures = (
-        (None, None) if measured is None else (folder / PRIVATE, measured.report)
+    return Pages(
+        public=folder / PUBLIC,
+        private=None if private is None else folder / PRIVATE,
+        evaluation=None if private is None else private.report,
     )
-    return Pages(public=folder / PUBLIC, private=private, evaluation=figures)
 
 
 def add_public_page(model: Model, folder: Path) -> None:
     """Writes the public page of a model into its folder."""
     heading = heading_of(model.release.certificate)
-    _write(folder / PUBLIC, _found(model).page(heading))
+    page = _public_page(model, heading, is_dated=False)
+    _write(folder / PUBLIC, _render_public(page))
 
 
-def _found(model: Any) -> _Found | LinkedFound:
-    return (
-        LinkedFound(model=model) if isinstance(model, LinkedModel) else _Found.of(model)
+def _write(path: Path, page: str) -> None:
+    """Writes a page; the private one is for its owner alone."""
+    with new_file(path, force=True) as beside:
+        beside.chmod(0o600 if path.name == PRIVATE else beside.stat().st_mode)
+        beside.write_text(page, encoding="utf-8")
+
+
+def _private_page(
+    model: Any,
+    test: Any,
+    train: Any,
+    *,
+    classifiers: str | None,
+    show_values: bool,
+    progress: Progress | None,
+) -> PrivatePage:
+    """Compares as many synthetic records as there are real ones with these.
+
+    Args:
+        model: The model.
+        test: Real records that the fit did not use.
+        train: Real records that it used; None where they are not at hand.
+        classifiers: What is trained; None for the usual ones.
+        show_values: Whether messages may quote values.
+        progress: Called after each training.
+
+    Raises:
+        OptionError: if the model draws no records.
+        DataError: if records do not fit the schema.
+    """
+    from noisegate_evaluate.evaluation import IMAGES_OF_PAGE, evaluation_of
+    from noisegate_evaluate.reporting.private import Sides
+    from noisegate_evaluate.utility.suites import read_classifiers
+
+    if not isinstance(model, Synthesizer | LinkedModel):
+        raise OptionError(
+            "test: a classifier draws no records to compare; leave test out, or score "
+            "its predictions."
+        )
+    evaluation = evaluation_of(model.schema, show_values=show_values)
+    # Unknown levels are refused here.
+    sides: Sides[Any] = Sides(
+        synthetic=None,
+        test=evaluation.read(test, ""),
+        train=None if train is None else evaluation.read(train, ""),
+    )
+    if isinstance(model, LinkedModel):
+        count = evaluation.count(sides.real)
+    else:
+        count = _record_count(_stated(model)[1])
+    synthetic = evaluation.draw(model, min(count, evaluation.max_drawn), _SEED)
+    sides = replace(sides, synthetic=synthetic)
+    options: dict[str, Any] = {"classifiers": classifiers or "three"}
+    if getattr(model.schema, "images", None) is not None:
+        options["classifiers"] = read_classifiers(classifiers or "cnn")
+        options["images"] = IMAGES_OF_PAGE
+    report = evaluation.measure(sides, seed=_SEED, progress=progress, **options)
+    report = replace(report, fitted=model.summary.verdict)
+    return evaluation.page(report, sides, seed=_SEED)
+
+
+def _render_public(page: PublicPage) -> str:
+    """Returns the public page, HTML."""
+    pairs = "pair of columns was"
+    if page.unmeasured_pairs > 1:
+        pairs = "pairs of columns were"
+    return render_with_figures(
+        "public",
+        page,
+        **promised(page.release),
+        unmeasured=f"{page.unmeasured_pairs:,} {pairs}",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Found:
-    """A model, and what its release says of columns, by the method that made it."""
+def _public_page(
+    model: Any, heading: Mapping[str, str], *, is_dated: bool
+) -> PublicPage:
+    """Returns what the public page of a model is about.
 
-    model: Model
-    method: Method | None
-    released: Measurements
-    held_out: Measurements
+    Args:
+        model: The model, which may be a classifier.
+        heading: What its owner says, by name.
+        is_dated: Whether the page says the day.
+    """
+    summary = getattr(model, "summary", None)
+    verdict = getattr(summary, "verdict", None)
+    figures = {} if verdict is None else verdict.figures
+    page = PublicPage(
+        model=model,
+        release=model.release,
+        verdict=verdict,
+        discrepancy=getattr(summary, "discrepancy", None),
+        heading={**dict.fromkeys(HEADING_NAMES, ""), **heading},
+        is_dated=is_dated,
+        unmeasured_pairs=figures.get("pairs_not_measured", 0),
+    )
+    if isinstance(model, LinkedModel):
+        return _with_links(page, model)
+    return _with_records(page)
 
-    @classmethod
-    def of(cls, model: Model) -> Self:
-        """Returns them for a model; no method if its package is not installed."""
-        release = model.release
-        nothing = Measurements(
-            domain_of(release.schema.layout, ()),
-            (),
-            known_total=public_total(release.certificate),
-        )
-        try:
-            method = method_of(release.certificate)
-        except UserError:
-            # Of a package that is not installed, or with settings of an earlier version.
-            return cls(model=model, method=None, released=nothing, held_out=nothing)
-        held_out = nothing
-        if isinstance(method, ReleaseReader):
-            held_out = method.held_out_measurements(release)
-        return cls(
-            model=model,
-            method=method,
-            released=stated_measurements(method, release),
-            held_out=held_out,
-        )
 
-    def page(self, heading: Mapping[str, str], *, is_dated: bool = False) -> str:
-        """Returns the public page, HTML, with the texts of its owner by name."""
-        from noisegate_evaluate.reporting.change import changes
-        from noisegate_evaluate.reporting.public import public_page
-
-        model, summary = self.model, getattr(self.model, "summary", None)
-        fitted = (
-            getattr(summary, "verdict", None),
-            getattr(summary, "discrepancy", None),
-        )
-        drawn, png, rules = (
-            _drawn(model) if isinstance(model, Synthesizer) else (None, None, None)
-        )
-        told: Any = {
-            "heading": heading,
-            "released": self.released,
-            "held_out": self._held_out_tables(drawn),
-            "bounds": self._bounds(),
-        }
-        told["rules"] = rules
-        if isinstance(model, Synthesizer) and model.schema.weights is not None:
-            from noisegate_evaluate.reporting.population import population_rows
-
-            told["population"] = population_rows(model)
-        told["is_dated"] = is_dated
-        told["changed"] = []
-        if self.method is not None:
-            read_measurements = partial(stated_measurements, self.method)
-            told["changed"] = changes(model.release, read_measurements)
-        return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
-
-    def _held_out_tables(self, drawn: EncodedTable | None) -> list[MeasuredTable]:
-        """Returns the tables that the fit never saw, beside the records drawn."""
-        from noisegate_evaluate.reporting.released import divisor, measured_tables
-
-        if drawn is None or len(drawn) == 0:
-            return []
-        layout = self.model.release.schema.layout
-        records = divisor(self.released)
-        return measured_tables(self.held_out, layout, drawn, records=records)
-
-    def _bounds(self) -> list[str]:
-        from noisegate_evaluate.reporting.released import divisor, released_total
-
-        certificate = self.model.release.certificate
-        method = self.method
-        if method is None or not isinstance(method, BoundsErrors):
-            return []
-        if released_total(self.released) is None:
-            return []
-        of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
-        budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
-        records = round(divisor(self.released))
-        return [
-            bound.text()
-            for bound in method.error_bounds(self.model.release.schema, budget, records)
-        ]
-
-    def measured(
-        self,
-        test: Any,
-        train: Any,
-        *,
-        classifiers: str | None,
-        progress: Progress | None,
-        show_values: bool,
-    ) -> Measured:
-        """Reads real records, and returns what compares them with synthetic ones."""
-        from noisegate.sources.sources import open_source
-        from noisegate_evaluate.reporting.private import measure
-        from noisegate_evaluate.reporting.released import divisor
-
-        model = self.model
-        if not isinstance(model, Synthesizer):
-            cure = "leave test out, or score its predictions."
-            raise OptionError(f"test: a classifier draws no records to compare; {cure}")
-        held_out = list(
-            open_source(test, model.schema, show_values=show_values).batches()
-        )
-        used = (
-            None
-            if train is None
-            else list(
-                open_source(train, model.schema, show_values=show_values).batches()
+def _with_records(page: PublicPage) -> PublicPage:
+    """Adds what the page of a model of one table or of images shows."""
+    model = page.model
+    schema = page.release.schema
+    method, measurements, held_out = _stated(model)
+    drawn: EncodedTable | None = None
+    picture = b""
+    rules: ModelRules | None = None
+    tables = []
+    held_out_tables = []
+    if isinstance(model, Synthesizer):
+        drawn, picture, rules = _drawn(model)
+        if len(drawn):
+            tables = measured_columns(measurements, schema.layout, drawn)
+            records = divisor(measurements)
+            held_out_tables = measured_tables(
+                held_out, schema.layout, drawn, records=records
             )
-        )
-        records = round(divisor(self.released))
-        return measure(
-            model,
-            held_out,
-            used,
-            records=records,
-            classifiers=classifiers,
-            progress=progress,
-        )
+    columns = None
+    if schema.images is None:
+        names = schema.coordinates.names
+        tables.sort(key=lambda table: names.index(table.name))
+        columns = [column_words(column) for column in schema.columns]
+    return replace(
+        page,
+        read_release=None if method is None else partial(stated_measurements, method),
+        subject=_subject(model),
+        total=total_words(measurements),
+        columns=columns,
+        relations=[str(relation) for relation in schema.relations],
+        constraints=[str(rule) for rule in schema.constraints],
+        weights=schema.weights,
+        images=schema.images,
+        has_moments=measurements.moments is not None,
+        is_of_stream=page.release.certificate.stream is not None,
+        drawn=None if drawn is None else len(drawn),
+        picture=picture,
+        tables=tables,
+        pair_errors=pair_errors(measurements),
+        held_out=held_out_tables,
+        bounds=_bounds(page.release, method, measurements),
+        rules=rules,
+    )
 
 
-def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, ModelRules | None]:
-    """Returns what a page shows of a model, by a seed of its own.
+def _subject(model: Any) -> str:
+    """Returns what was made, in words."""
+    schema = model.release.schema
+    if not isinstance(model, Synthesizer):
+        return "A classifier that was trained under differential privacy"
+    if schema.images is not None:
+        shape = schema.images.shape
+        return f"Synthetic images of {shape.height} × {shape.width} pixels"
+    plural = "s" if len(schema.columns) != 1 else ""
+    return f"A synthetic copy of a table of {len(schema.columns)} column{plural}"
+
+
+def _stated(model: Any) -> tuple[Method | None, Measurements, Measurements]:
+    """Returns what the release of a model states, by the method that made it.
 
     Returns:
-        Synthetic records, of images some of each class; a picture of these; and how many records keep to the rules,
-        None where most do.
+        The method; None of a package that is not installed, or with settings of an
+        earlier version. All that the release states; and what the fit did not see.
     """
-    from noisegate_evaluate.reporting.public import ModelRules
-
-    form = model.schema.images
-    if form is None:
-        rows = min(_ROWS, max(_PAGE_NUMBERS // len(model.schema.columns), _MIN_SHOWN))
-        records, tally = model.records_within(
-            rows, seed=_SEED, limit=_PAGE_CANDIDATES * rows // _ROWS
-        )
-        if tally.share >= USUALLY_KEPT:
-            return records, None, None
-        rules = ModelRules(
-            drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules
-        )
-        if len(records) < _MIN_SHOWN:
-            records = records.rows(slice(0, 0))
-        return records, None, rules
-    number = min(max(_IMAGES_A_CLASS * max(len(form.labels), 1), 100), _IMAGES)
-    batches = list(model.records(number, seed=_SEED))
-    return EncodedTable.concatenate(batches), _grid(model, batches), None
+    release = model.release
+    nothing = Measurements(
+        domain_of(release.schema.layout, ()),
+        (),
+        known_total=public_total(release.certificate),
+    )
+    try:
+        method = method_of(release.certificate)
+    except UserError:
+        return None, nothing, nothing
+    held_out = nothing
+    if isinstance(method, ReleaseReader):
+        held_out = method.held_out_measurements(release)
+    return method, stated_measurements(method, release), held_out
 
 
-def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
-    """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
+def _record_count(measurements: Measurements) -> int:
+    """Returns the number of records as the release states it; 1 where it does not."""
+    return round(divisor(measurements))
+
+
+def _bounds(release: Release, method: object, measurements: Measurements) -> list[str]:
+    """Returns what the method says of the error of its queries, in words."""
+    if not isinstance(method, BoundsErrors) or released_total(measurements) is None:
+        return []
+    certificate = release.certificate
+    budget = Budget(
+        epsilon=certificate.epsilon,
+        delta=certificate.delta,
+        adjacency=certificate.adjacency,
+        unit=certificate.unit,
+        contributions=certificate.contributions,
+    )
+    count = _record_count(measurements)
+    bounds = method.error_bounds(release.schema, budget, count)
+    return [bound.text() for bound in bounds]
+
+
+def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes, ModelRules | None]:
+    """Draws what a page shows of a model.
+
+    Returns:
+        Synthetic records, of images some of each class; a picture of these, PNG; and
+        how many records keep to the rules, None where most do.
+    """
+    images = model.schema.images
+    if images is None:
+        records, rules = _drawn_rows(model)
+        return records, b"", rules
+    wanted = _IMAGES_PER_CLASS * max(len(images.labels), 1)
+    count = min(max(wanted, _MIN_IMAGES), _MAX_IMAGES)
+    batches = list(model.records(count, seed=_SEED))
+    return EncodedTable.concatenate(batches), _picture(model, batches), None
+
+
+def _drawn_rows(model: Synthesizer) -> tuple[EncodedTable, ModelRules | None]:
+    """Draws records of a table, and counts how many keep to the rules.
+
+    Returns:
+        The records; none where too few keep to the rules. How many do; None where most
+        do.
+    """
+    room = max(_MAX_NUMBERS // len(model.schema.columns), _MIN_SHOWN)
+    rows = min(_DRAWN_ROWS, room)
+    records, tally = model.records_within(
+        rows, seed=_SEED, limit=_MAX_CANDIDATES * rows // _DRAWN_ROWS
+    )
+    if tally.share >= USUALLY_KEPT:
+        return records, None
+    rules = ModelRules(
+        drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules
+    )
+    if len(records) < _MIN_SHOWN:
+        records = records.rows(slice(0, 0))
+    return records, rules
+
+
+def _picture(model: Synthesizer, batches: list[EncodedTable]) -> bytes:
+    """Returns a picture of images, PNG; empty of those neither grey nor in colour."""
     from noisegate_images.output.formats import SampleGrid
 
     assert model.schema.images is not None
     try:
-        shown = SampleGrid(form=model.schema.images, out=Path("grid.png"))
+        grid = SampleGrid(form=model.schema.images, out=Path("grid.png"))
     except OptionError:
-        return None
+        return b""
     for batch in batches:
-        shown.add(image_batch(batch, model.schema))
-    target = io.BytesIO()
-    shown.draw().save(target, format="png")
-    return target.getvalue()
+        grid.add(image_batch(batch, model.schema))
+    file = io.BytesIO()
+    grid.draw().save(file, format="png")
+    return file.getvalue()
 
 
-def _write(path: Path, page: str) -> None:
-    with new_file(path, force=True) as beside:
-        beside.chmod(
-            0o600 if path.name == PRIVATE else beside.stat().st_mode
-        )  # for its owner alone
-        beside.write_text(page, encoding="utf-8")
+def _with_links(page: PublicPage, model: LinkedModel) -> PublicPage:
+    """Adds what the page of a model of linked tables shows."""
+    schema = model.schema
+    method: Any = method_of(model.certificate)
+    links: list[ReleasedLink] = []
+    refusal = ""
+    total = "–"
+    total_text = "records: no table could be drawn"
+    try:
+        tables = replace(model, convert=None).sample(_DRAWN_FAMILIES, seed=_SEED)
+    except RejectionError as error:
+        refusal = str(error)
+    else:
+        links = [
+            ReleasedLink(
+                link=link,
+                released=method.measurements_of_link(page.release, link),
+                drawn=_transitions(model, tables, link),
+            )
+            for link in schema.links
+        ]
+        total, total_text = total_words(links[0].released)
+    relations: list[str] = []
+    constraints: list[str] = []
+    for table in schema.tables:
+        relations += [f"{table.name}: {one}" for one in table.schema.relations]
+        constraints += [f"{table.name}: {one}" for one in table.schema.constraints]
+    names = ", ".join(schema.names)
+    return replace(
+        page,
+        subject=f"A synthetic copy of {len(schema.tables)} linked tables: {names}",
+        total=(total, total_text.replace("records", f"records of {schema.root.name}")),
+        columns=[
+            column_words(column)
+            for table in schema.tables
+            for column in qualified(table)
+        ],
+        relations=[*relations, *map(str, schema.relations)],
+        constraints=[*constraints, *map(str, schema.constraints)],
+        refusal=refusal,
+        links=links,
+    )
+
+
+def _transitions(
+    model: LinkedModel, tables: Mapping[str, pa.Table], link: Link
+) -> EncodedTable:
+    """Draws one transition of each synthetic family that has any, by its weight: all families count alike.
+
+    Args:
+        model: The model.
+        tables: Synthetic tables, by name.
+        link: The link.
+    """
+    from noisegate.sources.linked import LinkedSource
+
+    with LinkedSource(tables, model.schema, key=bytes(16)) as source:
+        parts = list(source.read_transitions(link))
+    rows = EncodedTable.concatenate(
+        [EncodedTable(part.numeric, part.codes) for part in parts]
+    )
+    weights = np.concatenate([part.weights for part in parts]).astype(np.float64)
+    random = np.random.default_rng(_SEED)
+    probabilities = weights / weights.sum()
+    return rows.rows(random.choice(len(rows), size=_DRAWN_FAMILIES, p=probabilities))

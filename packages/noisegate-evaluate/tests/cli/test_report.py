@@ -96,7 +96,7 @@ def test_a_fit_whose_records_rarely_keep_the_rules_ends_and_says_so(
     desk, cli, monkeypatch
 ):
     """Ten equal columns in a chain, and noise that hides how they go together: 1 of 10! records keeps it."""
-    monkeypatch.setattr("noisegate_evaluate.pages._PAGE_CANDIDATES", 2**14)
+    monkeypatch.setattr("noisegate_evaluate.pages._MAX_CANDIDATES", 2**14)
     monkeypatch.setattr("noisegate.models.rejection.PROBE_CANDIDATES", 2**14)
     names = [f"c{number}" for number in range(10)]
     columns = "".join(

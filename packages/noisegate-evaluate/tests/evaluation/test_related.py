@@ -14,8 +14,8 @@ from noisegate.schema import (
     Lookup,
     Ordered,
 )
+from noisegate_evaluate.measures import evaluate_tables
 from noisegate_evaluate.reading import with_coordinates
-from noisegate_evaluate.report import evaluate_tables
 
 RELATIONS = (
     Ordered(upper_name="end", lower_name="start"),

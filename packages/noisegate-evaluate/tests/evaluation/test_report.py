@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.shared.few_trees import LOGISTIC
 
 from noisegate.schema import Categorical, Continuous, Schema
-from noisegate_evaluate import CAVEAT, comparison, evaluate_tables
+from noisegate_evaluate import CAVEAT, evaluate_tables
 
 COLUMNS = (
     Continuous(name="x [red]", lower=-4.0, upper=4.0),
@@ -85,7 +85,8 @@ def test_frames_have_the_figures_of_the_json_form_in_whatever_library_there_is(
         (["pandas", "polars"], pa.Table),
     ):
         monkeypatch.setattr(
-            comparison, "installed", lambda name, gone=gone: name not in gone
+            "noisegate_evaluate.comparison.installed",
+            lambda name, gone=gone: name not in gone,
         )
         assert all(
             type(one) is kind and len(one) == len(frames[name])

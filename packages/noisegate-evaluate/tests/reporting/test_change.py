@@ -7,7 +7,7 @@ from noisegate import fit_period, plan_stream
 from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.continual_plan import Horizon
 from noisegate.schema import Boolean, Schema
-from noisegate_evaluate.reporting.change import _score_changes
+from noisegate_evaluate.reporting.public_figures.changes import _score_changes
 
 
 def test_where_nothing_changes_differences_are_as_large_as_their_errors():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.schema import Boolean, Integer
-from noisegate_evaluate.reporting.page import Bar, bars, card, coded, heat_map
+from noisegate_evaluate.reporting.charts import Bar, bars, card, coded, heat_map
 
 
 @pytest.mark.parametrize("value", [1e-9, 0.0, 3.0, 700.0, -5.0])

@@ -13,7 +13,7 @@ from noisegate import Schema, export, fit, load, report, synthesize
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.schema import Boolean, Integer
 from noisegate_evaluate import CAVEAT
-from noisegate_evaluate.reporting.public import tradeoff
+from noisegate_evaluate.reporting.promise import tradeoff
 
 from .conftest import FEW, SCHEMA, rows, text
 
@@ -73,7 +73,7 @@ def test_every_column_is_there_however_many_there_are(wide, tmp_path):
 
 
 def test_more_columns_than_a_map_has_room_for_are_counted(wide, monkeypatch):
-    monkeypatch.setattr("noisegate_evaluate.reporting.private._MOST_PAIRED", 24)
+    monkeypatch.setattr("noisegate_evaluate.reporting.private._MAX_PAIRED", 24)
     shown = text(wide.again())
     assert "24 of 60 columns are shown: the label and those that differ most." in shown
     assert "The numbers: pairs of columns (the 100 of 276 that differ most)" in shown

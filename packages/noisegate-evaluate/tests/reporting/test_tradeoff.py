@@ -8,7 +8,7 @@ from tests.shared.stated import event_of
 from noisegate import Adjacency, Certificate
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Gaussian, Sampled, Sampler
-from noisegate_evaluate.reporting.public import Tradeoff, tradeoff
+from noisegate_evaluate.reporting.promise import Tradeoff, tradeoff
 
 ALARMS = [0.0, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.9, 1.0]
 

@@ -27,7 +27,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.release import read_certificate
 from noisegate.privacy.silos import Silo, Silos
-from noisegate_evaluate.reporting.public import tradeoff
+from noisegate_evaluate.reporting.promise import tradeoff
 
 EVENTS = (
     Gaussian(

@@ -28,7 +28,7 @@ from noisegate.privacy.schema_certificate import (
     discovery_claim,
 )
 from noisegate.schema import Schema
-from noisegate_evaluate.reporting.public import promised
+from noisegate_evaluate.reporting.promise import promised
 
 KINDS = {"age": "integer", "ill": "boolean"}
 

@@ -1,15 +1,13 @@
-"""`noisegate evaluate`: how useful are the synthetic records? And `noisegate report`: pages of a model to look at."""
+"""`noisegate evaluate`: how useful are the synthetic records?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from noisegate.app.cli.console import (
     ERR,
@@ -17,19 +15,20 @@ from noisegate.app.cli.console import (
     announce_files,
     print_json,
     show_progress,
-    show_verdict,
 )
 from noisegate.app.cli.options import Json, SchemaOption, expand_options, require_schema
 from noisegate.app.heading import HEADING_NAMES, check_heading
 from noisegate.atomic import new_file
-from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.errors import OptionError, SchemaError
 from noisegate.progress import spinner
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
     from noisegate.schema import Schema
     from noisegate.schema.linked.schema import LinkedSchema
-    from noisegate_evaluate import NetworkOptions, Suite
+    from noisegate_evaluate import ImageReport, NetworkOptions, Report, Suite
+    from noisegate_evaluate.evaluation import Evaluation
+    from noisegate_evaluate.reporting.private import Sides
 
 Title = Annotated[
     str | None, Option(help="Heading of the pages, in place of the model's own.")
@@ -44,7 +43,6 @@ Purpose = Annotated[
 _OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
 _NOT_FOR_IMAGES = "jobs", "by", "image", "augment", "page", *HEADING_NAMES
 _FOR_IMAGES = "features", "weights", "most", "nearest", "on_error"
-_Records = TypeVar("_Records")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,35 +192,43 @@ class EvaluateOptions:
                     f"--{name} stands on a page; add --page FILE.html, or leave it out"
                 )
 
-    def read(
-        self,
-        read: Callable[[Path], _Records],
-        read_real: Callable[[Path], _Records] | None = None,
-    ) -> tuple[_Records, _Records, _Records | None]:
-        """Reads the synthetic, the test and the training records, the last two by `read_real` if it is given."""
-        read_real = read_real or read
+    def sides(self, evaluation: Evaluation) -> Sides[Any]:
+        """Reads the synthetic, the test and the training records."""
+        from noisegate_evaluate.reporting.private import Sides
+
         with ERR.status("Reading", spinner=spinner(ERR)):
-            return (
-                read(self.synthetic),
-                read_real(self.test),
-                None if self.train is None else read_real(self.train),
-            )
+            synthetic = evaluation.read(self.synthetic, "")
+            test = evaluation.read(self.test, "test")
+            train = None
+            if self.train is not None:
+                train = evaluation.read(self.train, "training")
+        return Sides(synthetic=synthetic, test=test, train=train)
 
     def measure(
         self,
-        doing: str,
-        suite: Suite,
-        evaluate: Callable[..., Any],
-        *records: Any,
-        **more: Any,
-    ) -> Any:
-        """Returns the report, made under a line of progress."""
-        with show_progress(
-            doing, suite.count * (1 if self.train is None else 2)
-        ) as update:
-            progress: Any = lambda name, done, _: update(done, name)  # noqa: E731
-            return evaluate(
-                *records, classifiers=suite, seed=self.seed, progress=progress, **more
+        title: str,
+        evaluation: Evaluation,
+        sides: Sides[Any],
+        classifiers: Suite,
+        **options: Any,
+    ) -> Report | ImageReport:
+        """Measures the records under a line of progress.
+
+        Args:
+            title: What the line says.
+            evaluation: The evaluation.
+            sides: The records.
+            classifiers: What is trained.
+            options: Further options of the evaluation, by name.
+        """
+        total = classifiers.count * (1 if self.train is None else 2)
+        with show_progress(title, total) as update:
+            return evaluation.measure(
+                sides,
+                classifiers=classifiers,
+                seed=self.seed,
+                progress=lambda name, done, _: update(done, name),
+                **options,
             )
 
 
@@ -261,72 +267,44 @@ def _tables(
     schema: Schema | LinkedSchema,
     suite: Suite,
     networks: NetworkOptions,
-) -> Any:
+) -> Report | ImageReport:
+    """Evaluates a table or linked tables, and writes the page if one is asked for."""
     from noisegate.schema.linked.schema import LinkedSchema
-    from noisegate.sources.frames import read_known_records, read_linked, read_table
-    from noisegate_evaluate import evaluate_linked, evaluate_tables
-    from noisegate_evaluate.evaluate import notes_of_unknown
+    from noisegate_evaluate.evaluation import linked_evaluation, table_evaluation
     from noisegate_evaluate.images import find_pixels
-    from noisegate_evaluate.reporting.private import (
-        compared,
-        compared_linked,
-        private_page,
-    )
+    from noisegate_evaluate.reporting.private import private_page
 
     heading = check_heading(vars(options))
-    read: Any
-    read_real: Any = None
-    unknown: dict[str, int] = {}
-    measure, look = cast(Any, evaluate_linked), cast(Any, compared_linked)
-    more = options.given("jobs")
+    more_options = options.given("jobs")
     if isinstance(schema, LinkedSchema):
-        for column in options.given("by").values():
-            raise OptionError(f"--by {column}: groups are those of a single table")
+        if options.by is not None:
+            raise OptionError(f"--by {options.by}: groups are those of a single table")
         if suite.name == "networks":
             raise OptionError(
-                "--classifiers networks is for images; choose three or twelve for linked tables"
+                "--classifiers networks is for images; choose three or twelve for "
+                "linked tables"
             )
-        read = partial(read_linked, schema=schema)
-        doing = "Training classifiers and measuring links"
+        evaluation = linked_evaluation(schema)
+        title = "Training classifiers and measuring links"
     else:
         if suite.name == "networks":
             find_pixels(schema, networks.image)
-        for path in filter(
-            None,
-            (options.synthetic, options.test, options.train)
-            if schema.images is None
-            else (),
-        ):
-            announce_files(path)
-        read = partial(read_table, schema=schema, show_values=options.show_values)
         if schema.images is None:
-
-            def read_real(path: Path) -> Any:
-                table, count = read_known_records(
-                    path, schema, show_values=options.show_values
-                )
-                unknown["test" if path == options.test else "training"] = count
-                return table
-
-        measure, look = evaluate_tables, compared
-        doing, more = (
-            "Training classifiers and counting marginals",
-            more | options.given("by") | {"networks": networks},
-        )
-    with new_file(options.page, "page") if options.page else nullcontext() as page:
-        made, test, used = options.read(read, read_real)
-        report = options.measure(
-            doing, suite, measure, made, test, schema, used, **more
-        )
-        report = replace(report, notes=(*report.notes, *notes_of_unknown(unknown)))
+            for path in (options.synthetic, options.test, options.train):
+                if path is not None:
+                    announce_files(path)
+        evaluation = table_evaluation(schema, show_values=options.show_values)
+        title = "Training classifiers and counting marginals"
+        more_options |= options.given("by")
+        more_options["networks"] = networks
+    file = new_file(options.page, "page") if options.page else nullcontext()
+    with file as page:
+        sides = options.sides(evaluation)
+        report = options.measure(title, evaluation, sides, suite, **more_options)
         if page:
+            shown = evaluation.page(report, sides, seed=options.seed)
             page.chmod(0o600)
-            page.write_text(
-                private_page(
-                    look(report, made, test, used, schema, seed=options.seed), **heading
-                ),
-                encoding="utf-8",
-            )
+            page.write_text(private_page(shown, **heading), encoding="utf-8")
     return report
 
 
@@ -355,15 +333,10 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
     return suite, networks
 
 
-def _images(options: EvaluateOptions, schema: Schema) -> Any:
-    from noisegate.sources.sources import open_source
-    from noisegate_evaluate import (
-        SelectionRecipe,
-        images_of,
-        named_features,
-        read_classifiers,
-    )
-    from noisegate_evaluate import evaluate_images as evaluate
+def _images(options: EvaluateOptions, schema: Schema) -> Report | ImageReport:
+    """Evaluates images, and draws the nearest ones if they are asked for."""
+    from noisegate_evaluate import SelectionRecipe, named_features, read_classifiers
+    from noisegate_evaluate.evaluation import image_evaluation
     from noisegate_evaluate.images import IMAGES
     from noisegate_evaluate.reporting.pictures import PREFIX, nearest_picture
 
@@ -371,113 +344,31 @@ def _images(options: EvaluateOptions, schema: Schema) -> Any:
         raise SchemaError(
             "--images: the schema describes a table; describe images under [images]"
         )
-    recipe = SelectionRecipe(**options.given("epochs", "device"))
     suite = read_classifiers(
-        options.classifiers or "cnn", selection=recipe, **options.given("repeats")
+        options.classifiers or "cnn",
+        selection=SelectionRecipe(**options.given("epochs", "device")),
+        **options.given("repeats"),
     )
     features = named_features(options.features or "encoder", options.weights)
     picture = options.nearest
     if picture and (options.train is None or not picture.name.startswith(PREFIX)):
         raise OptionError(
-            f"--nearest shows private records: give --train, and a file whose name starts with {PREFIX}"
+            "--nearest shows private records: give --train, and a file whose name "
+            f"starts with {PREFIX}"
         )
-    how: Any = {
-        "show_values": options.show_values,
-        "on_error": options.on_error or "refuse",
-    }
-    made, held_out, used = options.read(
-        lambda path: images_of(open_source(path, schema, **how).batches(), schema)
-    )
-    if picture and used is not None:
-        nearest_picture(made, used, picture, seed=options.seed)
-    doing, most = "Training classifiers and measuring distances", options.most or IMAGES
-    return options.measure(
-        doing,
-        suite,
-        evaluate,
-        made,
-        held_out,
+    evaluation = image_evaluation(
         schema,
-        used,
-        features=features,
-        images=most,
+        show_values=options.show_values,
+        on_error=options.on_error or "refuse",
     )
-
-
-def report_command(
-    model: Annotated[Path, Argument(help="Folder that `noisegate fit --out` wrote.")],
-    out: Annotated[
-        Path,
-        Option("--out", "-o", help="Folder of the pages; pages in it are replaced."),
-    ],
-    test: Annotated[
-        Path | None,
-        Option(
-            help="Real records that the fit did not use: also makes the private page."
-        ),
-    ] = None,
-    train: Annotated[
-        Path | None,
-        Option(
-            help="Real records that the fit used: adds what they reach themselves, and looks for copies."
-        ),
-    ] = None,
-    classifiers: Annotated[
-        str | None,
-        Option(
-            help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn."
-        ),
-    ] = None,
-    title: Title = None,
-    owner: Owner = None,
-    purpose: Purpose = None,
-    show_values: Annotated[
-        bool, Option("--show-values", help="Let errors quote private values.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Make the pages of a model: self-contained HTML files, without scripts, that load nothing.
-
-    public.html follows from the model alone: the guarantee, the queries run, how far the copy can be relied on. With
-    --test, private.html compares it with real records, outside the guarantee; keep that one.
-
-    Example: `noisegate report model -o pages`, or `noisegate report model -o pages --test real_test.csv`
-    """
-    from noisegate_evaluate.pages import report
-
-    for path in (test, train):
-        if path is not None and path.is_dir():
-            with suppress(DataError):  # a folder of images stands for itself
-                announce_files(path)
-    asked: dict[str, Any] = {
-        "test": test,
-        "train": train,
-        "classifiers": classifiers,
-        "show_values": show_values,
-    }
-    asked |= {"title": title, "owner": owner, "purpose": purpose}
-    with show_progress(
-        "Drawing the page" if test is None else "Training classifiers and comparing",
-        None,
-    ) as update:
-        progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
-        made = report(model, out=out, progress=progress, **asked)
-    if as_json:
-        told = {
-            "public": str(made.public),
-            "private": None if made.private is None else str(made.private),
-        }
-        print_json(
-            told
-            | {
-                "evaluation": None
-                if made.evaluation is None
-                else made.evaluation.to_json()
-            }
-        )
-        return
-    if made.evaluation is not None:
-        show_verdict(made.evaluation.verdict)
-    OUT.print(f"May be published: {made.public}", soft_wrap=True, markup=False)
-    if made.private is not None:
-        OUT.print(f"PRIVATE, keep it: {made.private}", soft_wrap=True, markup=False)
+    sides = options.sides(evaluation)
+    if picture and sides.train is not None:
+        nearest_picture(sides.synthetic, sides.train, picture, seed=options.seed)
+    return options.measure(
+        "Training classifiers and measuring distances",
+        evaluation,
+        sides,
+        suite,
+        features=features,
+        images=options.most or IMAGES,
+    )

@@ -79,9 +79,10 @@ def maps_picture(
         )
     for row in rows:
         if row.maps.ndim != 2 or row.maps.shape[1] != shape.size:
-            says = f"maps of shape {row.maps.shape} for images of {shape}, which have {shape.size} inputs"
             raise OptionError(
-                f"{says}; give the shape of the images that the classifier was trained on"
+                f"maps of shape {row.maps.shape} for images of {shape}, which have "
+                f"{shape.size} inputs; give the shape of the images that the "
+                "classifier was trained on"
             )
     if not 0 <= smooth <= max(shape.height, shape.width):
         raise OptionError(
@@ -168,8 +169,10 @@ def nearest_picture(
     """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private."""
     target = Path(path)
     if not target.name.startswith(PREFIX):
-        cure = f"give it a name that starts with {PREFIX!r}, for instance {PREFIX + target.name!r}"
-        raise OptionError(f"the picture {str(target)!r} shows private records; {cure}")
+        raise OptionError(
+            f"the picture {str(target)!r} shows private records; give it a name "
+            f"that starts with {PREFIX!r}, for instance {PREFIX + target.name!r}"
+        )
     if rows < 1 or neighbours < 1:
         raise OptionError(
             f"rows is {rows} and neighbours is {neighbours}; expected at least 1 of each"
@@ -179,8 +182,11 @@ def nearest_picture(
         or not len(real)
         or synthetic.pixels.shape[1:] != real.pixels.shape[1:]
     ):
-        says = f"images of the shapes {synthetic.pixels.shape} and {real.pixels.shape} cannot be put side by side"
-        raise DataError(f"{says}; expected at least one in each set, all of one size")
+        raise DataError(
+            f"images of the shapes {synthetic.pixels.shape} and "
+            f"{real.pixels.shape} cannot be put side by side; expected at least "
+            "one in each set, all of one size"
+        )
     require("PIL", "the picture of nearest images")
     shown = drawn(synthetic, rows, seed=seed)
     near = real.pixels[nearest(shown, real.pixels, features or Pixels(), neighbours)]

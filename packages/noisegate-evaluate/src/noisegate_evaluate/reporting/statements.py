@@ -21,8 +21,8 @@ from noisegate.privacy.events import ZeroConcentrated, event_to_json, gaussian_o
 from noisegate.privacy.release import Release
 from noisegate.schema.linked.links import qualified
 from noisegate.schema.linked.schema import LinkedSchema
-from noisegate_evaluate.reporting.page import render_page
-from noisegate_evaluate.reporting.public import described, promised
+from noisegate_evaluate.reporting.charts import render_page
+from noisegate_evaluate.reporting.promise import column_words, promised
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
@@ -82,8 +82,11 @@ def export(
     if "registry" in out and not re.fullmatch(
         r"[a-z0-9_]+\.yaml", out["registry"].name
     ):
-        cure = "name a file of lowercase letters, digits and underscores that ends in .yaml, as the registry asks."
-        raise OptionError(f"{said('registry', out['registry'])}: {cure}")
+        raise OptionError(
+            f"{said('registry', out['registry'])}: name a file of lowercase "
+            "letters, digits and underscores that ends in .yaml, as the "
+            "registry asks."
+        )
     owner = {name: _stated(name, value) for name, value in (fields or {}).items()}
     if isinstance(model, str | Path):
         verify_model(model_path(model))
@@ -135,44 +138,40 @@ def _stated(name: str, value: str | Sequence[str]) -> list[str]:
 
 def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:
     """Returns what the templates show: the promise, as the public page has it, and what the owner states."""
-    certificate, schema = model.release.certificate, model.release.stated_schema
-    linked = isinstance(schema, LinkedSchema)
-    images = None if linked else schema.images
-    tables = (
-        [qualified(table) for table in schema.tables]
-        if linked
-        else [() if images else schema.columns]
-    )
-    told = {
+    certificate = model.release.certificate
+    schema = model.release.stated_schema
+    is_linked = isinstance(schema, LinkedSchema)
+    images = None if is_linked else schema.images
+    if is_linked:
+        columns = [column for table in schema.tables for column in qualified(table)]
+    else:
+        columns = [] if images else list(schema.columns)
+    fields = {
         name: owner.get(name, [f"TO BE FILLED IN: {meaning}"])
         for name, meaning in OWNER.items()
     }
-    day = owner.get("publication_date", ["1900-01-01"])[
-        0
-    ]  # as the registry's own template has it
-    named = told["name"][0], "-".join(told["data_curators"]), day[:4]
+    # Without a date, that of the registry's own template.
+    (day,) = owner.get("publication_date", ["1900-01-01"])
+    slug_parts = fields["name"][0], "-".join(fields["data_curators"]), day[:4]
+    slug = "_".join(re.sub(r"\W+", "_", part.lower()) for part in slug_parts)
+    samplers = {
+        gaussian_of(event).sampler.value
+        for event in certificate.events
+        if not isinstance(event, ZeroConcentrated)
+    }
     return promised(model.release) | {
-        "owner": told,
+        "owner": fields,
         "missing": [name for name in OWNER if name not in owner],
         "day": day,
-        "slug": "_".join(re.sub(r"\W+", "_", part.lower()) for part in named).replace(
-            "_", "-"
-        ),
+        "slug": slug.replace("_", "-"),
         "synthetic": isinstance(model, Synthesizer | LinkedModel),
         "verdict_": getattr(getattr(model, "summary", None), "verdict", None),
-        "linked": linked,
+        "linked": is_linked,
         "images": images,
         "columns": [
-            [" ".join(text.split()) for text in described(column)]
-            for table in tables
-            for column in table
+            [" ".join(text.split()) for text in column_words(column)]
+            for column in columns
         ],
         "kinds": [event_to_json(event)["kind"] for event in certificate.events],
-        "samplers": sorted(
-            {
-                gaussian_of(event).sampler.value
-                for event in certificate.events
-                if not isinstance(event, ZeroConcentrated)
-            }
-        ),
+        "samplers": sorted(samplers),
     }

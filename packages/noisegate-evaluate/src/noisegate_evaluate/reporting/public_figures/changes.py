@@ -8,10 +8,9 @@ not as if it were independent (G-27).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TypeAlias
 
 import numpy as np
 
@@ -20,15 +19,16 @@ from noisegate.answers.measurements import Measurements
 from noisegate.privacy.accounting import noise_coefficients
 from noisegate.privacy.events import Continual
 from noisegate.privacy.release import Release
-from noisegate_evaluate.reporting.page import Bar, Card, Chart, bars, percent
+from noisegate_evaluate.reporting.charts import Bar, Card, Chart, bars, percent
+from noisegate_evaluate.reporting.figure import Data, Figure
+from noisegate_evaluate.reporting.public import PublicPage, ReadRelease
 from noisegate_evaluate.reporting.released import cell_names
-
-ReadRelease: TypeAlias = Callable[[Release], Measurements]
-"""From a release to all that it states: `Method.measurements`."""
 
 # One in twenty pages of a stream in which nothing changes shows a change.
 _ALARM_RATE = 0.05
 _MAX_SHOWN = 12
+# Cells whose shares are drawn over the periods.
+_MAX_DRAWN = 4
 # The number of records of each period must be at least so many standard deviations of
 # its noise.
 _MIN_SIGNAL = 4.0
@@ -86,7 +86,50 @@ class Change:
         ]
         drawing = bars(f"change-{index}", name, description, rows)
         chart = Chart(drawing=drawing, headings=("", "share"), rows=table)
-        return Card(name=name, told=description, chart=chart)
+        return Card(name=name, description=description, chart=chart)
+
+
+def _changes(page: PublicPage) -> Data:
+    """Returns the rows of clear changes, and cards of the largest ones."""
+    largest: list[Change] = []
+    if page.read_release is not None:
+        largest = changes(page.release, page.read_release)
+    return {
+        "rows": [change.row for change in largest if change.is_clear],
+        "drawn": [
+            change.card(index) for index, change in enumerate(largest[:_MAX_DRAWN])
+        ],
+    }
+
+
+CHANGES = Figure(
+    place=40,
+    needs=("is_of_stream",),
+    data=_changes,
+    template="""
+<section>
+<h2>What changed</h2>
+<p>{{ certificate.stream.sentence }} {{ certificate.stream.condition or "" }}</p>
+{% if rows %}
+<p>In the last period the following shares differ from those of all periods before by
+more than noise and chance explain (one page in 20 shows such a row where nothing
+changes). Differences are in percentage points, with their 95 % intervals.</p>
+{{ table(["column", "value", "before", "last period", "difference"], rows, "Changes") }}
+{% elif drawn %}
+<p>In the last period no share of a single column differs from that of all periods before
+by more than noise and chance explain.</p>
+{% else %}
+<p>What changes from period to period cannot be told yet: this is the first one, or a
+period has too few records beside the noise.</p>
+{% endif %}
+{% if drawn %}
+<p>The shares that differ most, period by period, with twice the standard deviation of
+the noise.</p>
+{{ cards(drawn) }}
+{% endif %}
+</section>
+""",
+)
 
 
 def changes(release: Release, read: ReadRelease) -> list[Change]:

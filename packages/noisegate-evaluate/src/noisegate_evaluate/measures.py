@@ -23,7 +23,7 @@ from noisegate_evaluate.images import (
     image_distances,
     image_form,
 )
-from noisegate_evaluate.metrics.groups import Groups, group_figures
+from noisegate_evaluate.metrics.groups import group_figures
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.missing import MissingTogether
@@ -37,7 +37,6 @@ from noisegate_evaluate.reading import (
 )
 from noisegate_evaluate.tables import (
     REGRESSORS,
-    RegressionReport,
     downstream_scores,
     regression_scores,
     unscorable,
@@ -82,25 +81,75 @@ def evaluate_tables(
     questions = questions_of_table(schema)
     if by is not None:
         questions = (*questions, "groups")
-    given_tables = [table for table in (synthetic, test, train) if table is not None]
-    tables, schema = with_coordinates(given_tables, schema)
-    synthetic, test = tables[:2]
-    train = None if train is None else tables[2]
-    suite = (
-        read_suite(classifiers, networks)
-        if isinstance(classifiers, str)
-        else classifiers
-    )
-    if suite.name == "networks":
+    # The columns that relations compute are compared too.
+    real = test if train is None else train
+    (synthetic, test, real), schema = with_coordinates([synthetic, test, real], schema)
+    train = None if train is None else real
+    if isinstance(classifiers, str):
+        classifiers = read_suite(classifiers, networks)
+    if classifiers.name == "networks":
         find_pixels(schema, networks.image if networks else None)
 
-    regress = schema.label_column is not None and schema.label_column.numeric
+    def metrics(first: pa.Table, second: pa.Table) -> dict[str, MetricResult | None]:
+        return {
+            kind.METRIC: kind.measured(first, second, schema=schema, seed=seed)
+            for kind in metrics_of("tables")
+        }
 
-    def scores(
-        table: pa.Table, told: Progress | None
-    ) -> UtilityReport | RegressionReport:
-        if regress:
-            return regression_scores(table, test, schema, seed=seed, progress=told)
+    scores = _table_scores(
+        synthetic,
+        test,
+        train,
+        schema,
+        seed=seed,
+        suite=classifiers,
+        networks=networks,
+        jobs=jobs,
+        progress=progress,
+    )
+    notes = scores.pop("notes")
+    groups = None
+    if by is not None:
+        by_group = None
+        if train is not None:
+            by_group = group_scores(synthetic, test, train, schema, by, seed=seed)
+        groups = group_figures(synthetic, real, schema, by, scores=by_group, seed=seed)
+        notes = (*notes, *groups.notes)
+    floor = None
+    if train is not None:
+        floor = marginal_distances(train, test, schema, seed=seed)
+    return Report(
+        compared_with="test" if train is None else "train",
+        **scores,
+        notes=notes,
+        marginals=marginal_distances(synthetic, real, schema, seed=seed),
+        floor=floor,
+        metrics=metrics(synthetic, real),
+        groups=groups,
+        metrics_floor={} if train is None else metrics(train, test),
+        questions=questions,
+    )
+
+
+def _table_scores(
+    synthetic: pa.Table,
+    test: pa.Table,
+    train: pa.Table | None,
+    schema: Schema,
+    *,
+    seed: int,
+    suite: Suite,
+    networks: NetworkOptions | None,
+    jobs: int | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Returns scores of classifiers or of regressors, by the fields of a report, and notes."""
+    label = schema.label_column
+    is_regression = label is not None and label.numeric
+
+    def scores_of(table: pa.Table, progress: Progress | None) -> Any:
+        if is_regression:
+            return regression_scores(table, test, schema, seed=seed, progress=progress)
         return downstream_scores(
             table,
             test,
@@ -109,55 +158,27 @@ def evaluate_tables(
             classifiers=suite,
             networks=networks,
             jobs=jobs,
-            progress=told,
+            progress=progress,
         )
 
-    reason, count = (
-        unscorable(test, schema, regress=regress),
-        REGRESSORS if regress else suite.count,
+    scores, ceiling, notes = _scores(
+        synthetic,
+        train,
+        "table",
+        refusal=unscorable(test, schema, regress=is_regression),
+        count=REGRESSORS if is_regression else suite.count,
+        scores_of=scores_of,
+        progress=progress,
     )
-    made, real, notes = _scores(
-        (synthetic, train), "table", reason, count, scores, progress
-    )
-    models = (
-        {"regression": made, "regression_ceiling": real}
-        if regress
-        else {"downstream": made, "ceiling": real}
-    )
-
-    def others(ours: pa.Table, theirs: pa.Table) -> dict[str, MetricResult | None]:
+    if is_regression:
         return {
-            each.METRIC: each.measured(ours, theirs, schema=schema, seed=seed)
-            for each in metrics_of("tables")
+            "downstream": None,
+            "ceiling": None,
+            "regression": scores,
+            "regression_ceiling": ceiling,
+            "notes": notes,
         }
-
-    def figures_of_groups(name: str) -> Groups:
-        scores_by_group = (
-            None
-            if train is None
-            else group_scores(synthetic, test, train, schema, name, seed=seed)
-        )
-        return group_figures(
-            synthetic, other, schema, name, scores=scores_by_group, seed=seed
-        )
-
-    other = test if train is None else train
-    groups = None if by is None else figures_of_groups(by)
-    if groups is not None:
-        notes = (*notes, *groups.notes)
-    return Report(
-        compared_with="test" if train is None else "train",
-        **{"downstream": None, "ceiling": None} | models,
-        notes=notes,
-        marginals=marginal_distances(synthetic, other, schema, seed=seed),
-        floor=None
-        if train is None
-        else marginal_distances(train, test, schema, seed=seed),
-        metrics=others(synthetic, other),
-        groups=groups,
-        metrics_floor={} if train is None else others(train, test),
-        questions=questions,
-    )
+    return {"downstream": scores, "ceiling": ceiling, "notes": notes}
 
 
 def evaluate_images(
@@ -186,49 +207,58 @@ def evaluate_images(
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
-    form, suite = image_form(schema), classifiers or read_classifiers("cnn")
-    for what, several in (("synthetic", synthetic), ("test", test), ("train", train)):
+    form = image_form(schema)
+    suite = classifiers or read_classifiers("cnn")
+    for name, several in (("synthetic", synthetic), ("test", test), ("train", train)):
         if several is not None:
-            check_images(several, what, form)
+            check_images(several, name, form)
     suite.check_installed()
     space = features or EncoderFeatures()
-    distances = image_distances(
-        synthetic, test if train is None else train, space, images=images, seed=seed
-    )
-    floor = (
-        None
-        if train is None
-        else image_distances(train, test, space, images=images, seed=seed)
-    )
+    real = test if train is None else train
+    distances = image_distances(synthetic, real, space, images=images, seed=seed)
+    floor = None
+    if train is not None:
+        floor = image_distances(train, test, space, images=images, seed=seed)
 
-    def scores(some: Images, told: Progress | None) -> UtilityReport:
-        rows, real = (
-            LabelledRows(features=each.pixels, labels=each.codes[:, 0])
-            for each in (some, test)
-        )
+    def labelled(several: Images) -> LabelledRows:
+        return LabelledRows(features=several.pixels, labels=several.codes[:, 0])
+
+    def scores_of(several: Images, progress: Progress | None) -> UtilityReport:
         return utility_scores(
             suite,
-            rows,
-            real,
+            labelled(several),
+            labelled(test),
             classes=len(form.labels),
             seed=seed,
             jobs=1,
-            progress=told,
+            progress=progress,
         )
 
-    found = 0 if test.labels is None else len(np.unique(test.labels))
-    reason = (
-        f"the test images have {found} class(es); scores need at least 2"
-        if found < 2
-        else ""
+    refusal = ""
+    if test.labels is None:
+        refusal = "the images have no labels"
+    else:
+        class_count = len(np.unique(test.labels))
+        if class_count < 2:
+            refusal = (
+                f"the test images have {class_count} class(es); scores need at least 2"
+            )
+    scores, ceiling, notes = _scores(
+        synthetic,
+        train,
+        "images",
+        refusal=refusal,
+        count=suite.count,
+        scores_of=scores_of,
+        progress=progress,
     )
-    reason = "the images have no labels" if test.labels is None else reason
-    made, real, notes = _scores(
-        (synthetic, train), "images", reason, suite.count, scores, progress
-    )
-    told: Any = {"compared_with": "test" if train is None else "train", "notes": notes}
     return ImageReport(
-        downstream=made, ceiling=real, distances=distances, floor=floor, **told
+        compared_with="test" if train is None else "train",
+        downstream=scores,
+        ceiling=ceiling,
+        notes=notes,
+        distances=distances,
+        floor=floor,
     )
 
 
@@ -271,85 +301,99 @@ def evaluate_linked(
         >>> evaluate_linked(tables, tables, schema).links["visits"].transitions.mean
         0.0
     """
-    several = {"synthetic": synthetic, "test": test} | (
-        {} if train is None else {"training": train}
+    linked_synthetic = bring_together(synthetic, schema, "synthetic")
+    linked_test = bring_together(test, schema, "test")
+    linked_real = linked_test
+    train_parents = None
+    if train is not None:
+        linked_real = bring_together(train, schema, "training")
+        train_parents, _ = beside(linked_real, schema)
+    synthetic_parents, _ = beside(linked_synthetic, schema)
+    test_parents, parent_schema = beside(linked_test, schema)
+    of_parents = evaluate_tables(
+        synthetic_parents,
+        test_parents,
+        parent_schema,
+        train_parents,
+        seed=seed,
+        classifiers=classifiers,
+        jobs=jobs,
+        progress=progress,
     )
-    read = {
-        what: bring_together(tables, schema, what) for what, tables in several.items()
-    }
-    flat = {what: beside(linked, schema) for what, linked in read.items()}
-    real, held_out = read["test" if train is None else "training"], read["test"]
-    how: Any = {
-        "seed": seed,
-        "classifiers": classifiers,
-        "jobs": jobs,
-        "progress": progress,
-    }
-    used = None if train is None else flat["training"][0]
-    report = evaluate_tables(flat["synthetic"][0], *flat["test"], used, **how)
+    real = linked_real.tables
 
-    def links(made: LinkedTables, other: LinkedTables) -> dict[str, LinkDistances]:
+    def distances(
+        first: LinkedTables, second: LinkedTables
+    ) -> dict[str, LinkDistances]:
         return {
-            link.name: link_distances(made, other, link, bins=bins)
+            link.name: link_distances(first, second, link, bins=bins)
             for link in schema.links
         }
 
     missing = {
         table.name: MissingTogether.measured(
-            synthetic[table.name],
-            real.tables[table.name],
-            schema=table.schema,
-            seed=seed,
+            synthetic[table.name], real[table.name], schema=table.schema, seed=seed
         )
         for table in schema.tables
     }
-    of_parents = {field.name: getattr(report, field.name) for field in fields(report)}
+    parent_figures = {
+        field.name: getattr(of_parents, field.name) for field in fields(of_parents)
+    }
     return LinkedReport(
-        **of_parents | {"questions": questions_of_linked(schema)},
+        **parent_figures | {"questions": questions_of_linked(schema)},
         missing={name: found for name, found in missing.items() if found is not None},
         tables={
             table.name: marginal_distances(
-                synthetic[table.name], real.tables[table.name], table.schema, seed=seed
+                synthetic[table.name], real[table.name], table.schema, seed=seed
             )
             for table in schema.tables
-            if synthetic[table.name].num_rows and real.tables[table.name].num_rows
+            if len(synthetic[table.name]) and len(real[table.name])
         },
-        links=links(read["synthetic"], real),
-        links_floor=None if train is None else links(real, held_out),
+        links=distances(linked_synthetic, linked_real),
+        links_floor=None if train is None else distances(linked_real, linked_test),
     )
 
 
 def _scores(
-    sets: tuple[Any, Any],
+    synthetic: Any,
+    train: Any,
     kind: str,
-    reason: str,
+    *,
+    refusal: str,
     count: int,
-    scores: Callable[[Any, Progress | None], Any],
+    scores_of: Callable[[Any, Progress | None], Any],
     progress: Progress | None,
 ) -> tuple[Any, Any, tuple[str, ...]]:
-    """Returns scores after training on the synthetic and on the real records, and notes; none against a reason."""
-    made, train = sets
-    if reason:
-        return None, None, (f"no downstream scores, because {reason}",)
+    """Scores models of synthetic records, and of real ones as the ceiling.
 
-    def counted(before: int) -> Progress | None:
+    Args:
+        synthetic: Synthetic records.
+        train: Real training records; None where they are not at hand.
+        kind: What notes call a set of them.
+        refusal: Why nothing can be scored; empty where it can.
+        count: Number of models of one set.
+        scores_of: Trains on a set, and returns the scores.
+        progress: Called after each model.
+
+    Returns:
+        The scores, those of real records, and notes; None where there are none.
+    """
+    if refusal:
+        return None, None, (f"no downstream scores, because {refusal}",)
+    total = count if train is None else 2 * count
+
+    def counted(done_before: int) -> Progress | None:
         """Counts on from the models of an earlier set."""
-        total = count * (1 if train is None else 2)
-        return (
-            None
-            if progress is None
-            else lambda name, done, _: progress(name, before + done, total)
-        )
+        if progress is None:
+            return None
+        return lambda name, done, _: progress(name, done_before + done, total)
 
-    first = scores(made, counted(0))
-    second = None if train is None else scores(train, counted(count))
-    told = {"synthetic": first.notes, "real": second.notes if second else ()}
-    return (
-        first,
-        second,
-        tuple(
-            f"trained on the {what} {kind}: {note}"
-            for what in told
-            for note in told[what]
-        ),
+    reports = {"synthetic": scores_of(synthetic, counted(0))}
+    if train is not None:
+        reports["real"] = scores_of(train, counted(count))
+    notes = tuple(
+        f"trained on the {name} {kind}: {note}"
+        for name, report in reports.items()
+        for note in report.notes
     )
+    return reports["synthetic"], reports.get("real"), notes

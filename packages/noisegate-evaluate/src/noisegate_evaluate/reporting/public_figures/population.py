@@ -12,7 +12,9 @@ from noisegate.answers.questions.weighted import WeightedMean, WeightedShare
 from noisegate.errors import OptionError
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Schema
-from noisegate_evaluate.reporting.page import number, percent
+from noisegate_evaluate.reporting.charts import number, percent
+from noisegate_evaluate.reporting.figure import Data, Figure
+from noisegate_evaluate.reporting.public import PublicPage
 
 # Columns with more levels are left out of a page, and so is what follows so many rows.
 _MAX_LEVELS = 12
@@ -74,3 +76,27 @@ def _row(question: Question, answer: Estimate) -> tuple[str, str, str]:
     in_words = number if isinstance(question, WeightedMean) else percent
     interval = f"{in_words(answer.low)} to {in_words(answer.high)}"
     return answer.name, in_words(answer.value), interval
+
+
+def _population(page: PublicPage) -> Data | None:
+    """Returns the rows of the table; None where there are none."""
+    if not isinstance(page.model, Synthesizer):
+        return None
+    rows = population_rows(page.model)
+    return {"rows": rows} if rows else None
+
+
+POPULATION = Figure(
+    place=70,
+    needs=("weights",),
+    data=_population,
+    template="""
+<section class="screen">
+<h2>The population</h2>
+<p>Shares and means weighted by <code>{{ page.weights }}</code>, from the release alone,
+with 95 % intervals that count the noise and the sample. They leave out the strata and
+clusters of a survey, which may widen them.</p>
+{{ table(["", "estimate", "95 % interval"], rows, "Shares and means of the population") }}
+</section>
+""",
+)
