@@ -1,7 +1,8 @@
-"""A package adds a method, a metric, a question, a verb and a kind of column, and touches no file of ours."""
+"""A package adds a method, a metric, a question, a figure, a verb and a kind of column, and touches no file of ours."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -69,6 +70,24 @@ FILES = {
             def answer(self, evidence, intervals):
                 records = evidence.total.value
                 return [Estimate(question=self.text, name="records", value=records)]
+    """,
+    "noisegate_added/figure.py": """
+        from noisegate_evaluate.reporting.figure import Figure
+
+        def count_coordinates(page):
+            events = page.release.certificate.events
+            return {"numbers": sum(event.coordinates for event in events)}
+
+        NOISE = Figure(
+            place=25,
+            data=count_coordinates,
+            template="<section><h2>{{ page.columns[0][0] }} &amp; noise</h2>"
+            "<p>Noise was drawn {{ numbers }} times.</p></section>",
+        )
+        COUNTS = Figure(
+            place=5,
+            template="<p>{{ page.record_counts[1] }} are real.</p>",
+        )
     """,
     "noisegate_added/verb.py": """
         def greet_command(name: str) -> None:
@@ -140,6 +159,10 @@ FILES = {
         records = noisegate_added.question:Records
         [noisegate.columns]
         quarter = noisegate_added.quarter:Quarter
+        [noisegate.public_figures]
+        noise = noisegate_added.figure:NOISE
+        [noisegate.private_figures]
+        counts = noisegate_added.figure:COUNTS
         [noisegate.verbs]
         greet = noisegate_added.verb:greet_command
     """,
@@ -312,6 +335,69 @@ def test_a_bad_cell_of_a_kind_from_outside_is_named_and_not_shown(added, tmp_pat
     assert ended.value.returncode == 2
     assert "line 3, column 'due': expected a quarter such as 2021-Q3" in message
     assert "4711" not in message
+
+
+def pages_of_a_model(added, folder):
+    """Returns the public and the private page of a small model, as text."""
+    fit = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1)
+    added(
+        (*fit, "--set", 'fit_options={"steps": 5}', "--out", "model"),
+        ("report", "model", "--out", "pages", "--test", "data.csv"),
+    )
+    names = ("public", "private")
+    return [(folder / f"pages/{name}.html").read_text("utf-8") for name in names]
+
+
+def test_a_package_adds_a_figure_to_either_page_and_touches_nothing_here(
+    added, tmp_path
+):
+    before = changed()
+    public, private = pages_of_a_model(added, tmp_path)
+    assert changed() == before
+    assert re.search(r"<p>Noise was drawn \d+ times.</p>", public)
+    assert "<p>300 are real.</p>" in private
+    # Each stands at its place among ours.
+    sections = ["<h2>Queries run", "noise</h2>", "<h2>Single columns</h2>"]
+    places = [public.index(section) for section in sections]
+    assert places == sorted(places)
+    assert private.index("are real.") < private.index("<h2>Where they differ most")
+
+
+# A file that the program finds in the folder of our figures, and nothing else.
+FIGURE_OF_OURS = """
+from noisegate_evaluate.reporting.figure import Figure
+
+SIZE = Figure(
+    place=35,
+    data=lambda page: {"size": len(page.columns)},
+    template="<p>{{ size }} columns, called {{ page.columns[0][0] }} and so on.</p>",
+)
+"""
+ADD_FIGURE = """
+import sys
+import noisegate
+from noisegate.schema import Boolean, Schema
+from noisegate_evaluate.reporting import public_figures
+
+public_figures.__path__.append(sys.argv[1])
+schema = Schema([Boolean(name="<ill>"), Boolean(name="old")])
+model = noisegate.synthesize(
+    {"<ill>": [True, False] * 100, "old": [False, False] * 100},
+    schema=schema,
+    epsilon=1.0,
+    fit_options={"steps": 5},
+)
+noisegate.report(model, out=sys.argv[1] + "/pages")
+"""
+
+
+def test_a_figure_of_ours_is_one_file_in_one_folder(tmp_path):
+    (tmp_path / "size.py").write_text(FIGURE_OF_OURS)
+    command = [sys.executable, "-c", ADD_FIGURE, str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    page = (tmp_path / "pages/public.html").read_text("utf-8")
+    # What a figure shows is escaped.
+    assert "<p>2 columns, called &lt;ill&gt; and so on.</p>" in page
 
 
 def test_two_packages_with_one_verb_are_told_and_not_traced(added, tmp_path):
