@@ -1,7 +1,5 @@
 """Inception-v3 as published Fréchet distances use it, with weights from a file that is already on this machine.
 
-Heusel and others (NeurIPS 2017), https://arxiv.org/abs/1706.08500, in the form of ``pytorch-fid``.
-
 It is that of Heusel and others (NeurIPS 2017), https://arxiv.org/abs/1706.08500, in the
 PyTorch form of `pytorch-fid`: torchvision's with 1,008 classes, average pooling that
 leaves padding out, and maximum pooling in the last block. Images are stretched to 299 x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from noisegate_evaluate.utility.suites import read_suite
 
 MAX_SCORED_ROWS = 50_000
 """Largest number of rows that models are trained on, and that they are scored on."""
+
+_Block: TypeAlias = Callable[[pa.Table], np.ndarray]
+"""Makes the features of one column, float32, (rows, features of the column)."""
 
 _LEAST_SPREAD = 1e-6  # of the bounds: a column that is nearly constant in training must not blow up the test values
 
@@ -169,45 +172,59 @@ class LabelledTables:
 
     def features(self) -> dict[str, np.ndarray]:
         """Returns the features of both, float32, (rows, features), by the training table; none is the label."""
-        # A missing number becomes the training median, with an indicator column where training had missing ones. A
-        # missing level has a column of its own, and a value outside the levels has none, so it never crashes.
-        train, columns = (
-            self.tables["training"],
-            (one for one in self.schema.columns if one.name != self.column.name),
-        )
-        blocks = [_block(train, column, self.schema) for column in columns]
-        # A leading constant, so that a table whose only column is the label still has a feature.
-        blocks = [lambda table: np.ones((table.num_rows, 1), dtype=np.float32), *blocks]
+        # A leading constant, so that a table whose only column is the label still has a
+        # feature.
+        blocks: list[_Block] = [_constant]
+        blocks += [
+            _block(self.tables["training"], column, self.schema)
+            for column in self.schema.columns
+            if column.name != self.column.name
+        ]
         return {
-            what: np.hstack([block(table) for block in blocks])
-            for what, table in self.tables.items()
+            name: np.hstack([block(table) for block in blocks])
+            for name, table in self.tables.items()
         }
 
 
-def _block(
-    train: pa.Table, column: Column, schema: Schema
-) -> Callable[[pa.Table], np.ndarray]:
-    """What makes the features of one column, float32, (rows, features of the column)."""
+def _constant(table: pa.Table) -> np.ndarray:
+    """Returns ones, (rows, 1)."""
+    return np.ones((len(table), 1), dtype=np.float32)
+
+
+def _block(train: pa.Table, column: Column, schema: Schema) -> _Block:
+    """Learns the features of one column from the training table.
+
+    A missing number becomes the training median, with an indicator column where
+    training had missing ones. A missing level has a column of its own, and a value
+    outside the levels has none, so it never crashes.
+
+    Args:
+        train: The training table.
+        column: The column.
+        schema: The schema of both tables.
+    """
     if not column.numeric:
-        levels = len(column.levels)
+        level_count = len(column.levels)
         # The last column is for missing; what is outside has a row of zeros.
-        one_hot = np.eye(levels + 2, levels + 1, dtype=np.float32)
+        one_hot = np.eye(level_count + 2, level_count + 1, dtype=np.float32)
         return lambda table: one_hot[read_levels(table, column, schema).codes]
-    known = known_numbers(train, column, schema)
-    gaps = len(known) < train.num_rows
+    numbers = known_numbers(train, column, schema)
+    has_gaps = len(numbers) < len(train)
     # Without a number to learn from: the middle of the bounds, which are public.
-    median, centre, spread = (
-        (np.median(known), known.mean(), known.std()) if len(known) else (0.5, 0.5, 1.0)
-    )
-    scale = spread if spread > _LEAST_SPREAD else 1.0
+    median = centre = 0.5
+    deviation = 1.0
+    if len(numbers):
+        median = np.median(numbers)
+        centre = numbers.mean()
+        deviation = numbers.std()
+    scale = deviation if deviation > _LEAST_SPREAD else 1.0
 
     def scaled(table: pa.Table) -> np.ndarray:
         unit = read_numbers(table, column, schema).unit
-        absent = np.isnan(unit)
-        filled = (np.where(absent, median, unit) - centre) / scale
-        return np.column_stack([filled, absent] if gaps else [filled]).astype(
-            np.float32
-        )
+        is_missing = np.isnan(unit)
+        filled = (np.where(is_missing, median, unit) - centre) / scale
+        features = [filled, is_missing] if has_gaps else [filled]
+        return np.column_stack(features).astype(np.float32)
 
     return scaled
 

@@ -217,13 +217,14 @@ def projected(
     """Returns what everything that is released tells; `runs` are those in both worlds together."""
     worlds = auditor.worst_worlds()
     first, certificate = auditor.run(worlds, 0)
-    answers = max((len(values) for values in first.residuals.values()), default=1)
+    answers = max(map(len, first.residuals.values()), default=1)
     total = runs or max(_FEWEST, ANSWERS if answers == 1 else 4 * ANSWERS // answers)
     total += total % 2
     seen = [first]
     while len(seen) < total:
         progress(len(seen), total)
-        seen.append(auditor.run(worlds, len(seen) % 2)[0])
+        run, _ = auditor.run(worlds, len(seen) % 2)
+        seen.append(run)
     progress(total, total)
     return measured(seen, certificate, kind=PROJECTION, chance=chance)
 
@@ -287,40 +288,44 @@ def one_run(
 def _canary_scores(
     auditor: Auditor, canaries: EncodedTable, coins: Any
 ) -> list[Vector]:
-    steps: list[tuple[Vector, Vector]] = []
+    """Scores each canary by how likely it is in the run: one vector for each prior.
 
-    def keep(plan: Plan, noisy: Vector, vectors: SampleVectors) -> None:
-        rate = sampling_rate(plan)
-        steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
+    Args:
+        auditor: Runs the method.
+        canaries: Records that may be in the run.
+        coins: Which of them are, (canaries,).
 
-    watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
-    release = auditor.query(
-        decode(canaries.rows(coins), _of_one_table(auditor, ONE_RUN)),
-        watch,
-        len(canaries) // 2,
-    )
+    Returns:
+        For each prior that an attacker has of the noise, (canaries,).
+    """
+    # The noisy answer of each step or query, (numbers,), and what each canary adds to
+    # it, (canaries, numbers): both over the noise.
+    answers: list[tuple[Vector, Vector]] = []
+
+    def see_step(plan: Plan, noisy: Vector, vectors: SampleVectors) -> None:
+        added = sampling_rate(plan) * _moves(vectors, len(canaries))
+        answers.append((noisy - vectors(()), added))
+
+    watch = Watch(parts=_singles(canaries), singles=canaries, on_step=see_step)
+    records = decode(canaries.rows(coins), _of_one_table(auditor, ONE_RUN))
+    release = auditor.query(records, watch, len(canaries) // 2)
     for name, sums in watch.sums.items():
         std = release.noise_std[name]
-        steps.append(
-            (
-                release.values[name].reshape(-1) / std,
-                sums.reshape(len(canaries), -1) / std,
-            )
-        )
-    # The coins that are to be expected given the answers, were they normal; no two alike count twice.
-    answers = [
-        (vectors @ vectors.T, vectors @ (noisy - vectors.sum(axis=0) / 2))
-        for noisy, vectors in steps
+        noisy = release.values[name].reshape(-1) / std
+        answers.append((noisy, sums.reshape(len(canaries), -1) / std))
+    # The coins that are to be expected given the answers, were they normal; no two
+    # alike count twice.
+    equations = [
+        (added @ added.T, added @ (noisy - added.sum(axis=0) / 2))
+        for noisy, added in answers
     ]
-    same = np.eye(len(canaries))
-    nothing = np.zeros(len(canaries))
-    return [
-        sum(
-            (np.linalg.solve(gram + prior * same, left) for gram, left in answers),
-            nothing,
-        )
-        for prior in _PRIORS
-    ]
+    scores = []
+    for prior in _PRIORS:
+        score = np.zeros(len(canaries))
+        for gram, target in equations:
+            score += np.linalg.solve(gram + prior * np.eye(len(canaries)), target)
+        scores.append(score)
+    return scores
 
 
 def from_samples(
@@ -331,26 +336,27 @@ def from_samples(
     progress: Progress = lambda *_: None,
 ) -> AuditReport:
     """Returns what synthetic records alone tell of a record: how much more they agree with it than with the others."""
-    schema, total = _of_records(auditor, SAMPLES), runs or _RUNS
+    schema = _of_records(auditor, SAMPLES)
+    total = runs or _RUNS
     worlds: Any = auditor.worst_worlds()
+    rest = worlds.others if worlds.old is None else worlds.old
     scores: list[float] = []
     events: tuple[Event, ...] = ()
     for done in range(total):
-        release = auditor.query_world(
-            worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new)
-        )
+        watch = Watch(parts=[worlds.new], singles=worlds.new)
+        release = auditor.query_world(worlds, done % 2, watch)
         events = release.certificate.events
-        made = auditor.synthetic(release, schema)
-        rest = worlds.others if worlds.old is None else worlds.old
-        scores.append(_agreement(made, worlds.new) - _agreement(made, rest))
+        synthetic = auditor.synthetic(release, schema)
+        scores.append(_agreement(synthetic, worlds.new) - _agreement(synthetic, rest))
         progress(done + 1, total)
     # Half of the runs teach the attacker where to draw the line.
-    world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
-    said, used = by_threshold(np.array(scores), world, learnt), ~learnt
-    found = auditor.bound(
-        events, said[used & (world == 1)], said[used & (world == 0)], chance
-    )
-    return auditor.report(SAMPLES, found, total, chance)
+    world = np.arange(total) % 2
+    is_learnt = np.arange(total) < total // 2
+    guesses = by_threshold(np.array(scores), world, is_learnt)
+    hits = guesses[~is_learnt & (world == 1)]
+    alarms = guesses[~is_learnt & (world == 0)]
+    bound = auditor.bound(events, hits, alarms, chance)
+    return auditor.report(SAMPLES, bound, total, chance)
 
 
 def of_attribute(
@@ -364,33 +370,39 @@ def of_attribute(
     # The attacker knows all else, and takes the value that agrees best. The other records differ in that column alone,
     # each with a value of its own: none is likelier than another but for the record itself, whose value is drawn anew
     # in each run.
-    schema, total, random = (
-        _of_records(auditor, ATTRIBUTE),
-        runs or _RUNS,
-        np.random.default_rng(),
-    )
-    values, rights, events = _in_one_column(schema), [], tuple[Event, ...]()
-    replaced = auditor.budget.adjacency is Adjacency.REPLACE_ONE
+    schema = _of_records(auditor, ATTRIBUTE)
+    total = runs or _RUNS
+    random = np.random.default_rng()
+    values = _in_one_column(schema)
+    is_right: list[bool] = []
+    events: tuple[Event, ...] = ()
     for done in range(total):
         secret, other = random.integers(len(values), size=2).tolist()
-        held = [secret] if done % 2 else [other] if replaced else []
-        table = decode(values.rows(np.array([*range(len(values)), *held])), schema)
+        if done % 2:
+            own = [secret]
+        elif auditor.budget.adjacency is Adjacency.REPLACE_ONE:
+            own = [other]
+        else:
+            own = []
+        table = decode(values.rows(np.array([*range(len(values)), *own])), schema)
         if auditor.budget.contributions:
             table = table.append_column(UNIT, [list(range(len(table)))])
-        release = auditor.query(
-            table, Watch(parts=[values], singles=values), len(values) + 1
-        )
-        events, made = release.certificate.events, auditor.synthetic(release, schema)
-        likely = [
-            _agreement(made, values.rows(slice(place, place + 1)))
-            for place in range(len(values))
-        ]
-        rights.append(int(np.argmax(likely)) == secret)
+        watch = Watch(parts=[values], singles=values)
+        release = auditor.query(table, watch, len(values) + 1)
+        events = release.certificate.events
+        synthetic = auditor.synthetic(release, schema)
+        agreements = [_agreement(synthetic, value) for value in _singles(values)]
+        is_right.append(int(np.argmax(agreements)) == secret)
         progress(done + 1, total)
-    hits, alarms = np.array(rights[1::2]), np.array(rights[::2])
-    guessed = float(hits.mean()), float(alarms.mean())
-    found = auditor.bound(events, hits, alarms, chance)
-    return auditor.report(ATTRIBUTE, found, total, chance, guessed=guessed)
+    hits = np.array(is_right[1::2])
+    alarms = np.array(is_right[::2])
+    return auditor.report(
+        ATTRIBUTE,
+        auditor.bound(events, hits, alarms, chance),
+        total,
+        chance,
+        guessed=(float(hits.mean()), float(alarms.mean())),
+    )
 
 
 ATTACKS = {
@@ -403,32 +415,29 @@ ATTACKS = {
 
 def _in_one_column(schema: Schema) -> EncodedTable:
     """Returns a made-up record with each value of a column, or some: of the one that has most."""
-    sizes, one = (
-        [min(column.size, _VALUES) for column in schema.layout.coded],
-        candidates(schema, 1),
-    )
+    sizes = [min(column.size, _VALUES) for column in schema.layout.coded]
+    record = candidates(schema, 1)
     if sizes:
-        count = max(sizes)
-        place = sizes.index(count)
-        found = one.rows(np.zeros(count, dtype=np.intp))
-        found.codes[:, place] = range(count)
+        records = record.rows(np.zeros(max(sizes), dtype=np.intp))
+        records.codes[:, np.argmax(sizes)] = range(max(sizes))
     else:
-        found = one.rows(np.zeros(2, dtype=np.intp))
-        found.numeric[:, 0] = (0.0, 1.0)
-    found = found.rows(~schema.broken(found)) if schema.has_rules else found
-    if len(found) < 2:
+        records = record.rows(np.zeros(2, dtype=np.intp))
+        records.numeric[:, 0] = (0.0, 1.0)
+    if schema.has_rules:
+        records = records.rows(~schema.broken(records))
+    if len(records) < 2:
         raise OptionError(
             "the constraints of the schema leave one value to guess; audit it without them."
         )
-    return found
+    return records
 
 
-def _agreement(made: EncodedTable, one: EncodedTable) -> float:
-    alike = [
-        made.codes == one.codes,
-        np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR,
-    ]
-    return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
+def _agreement(synthetic: EncodedTable, record: EncodedTable) -> float:
+    """Returns how much synthetic records agree with one: the mean square of the share of columns that do."""
+    is_same_level = synthetic.codes == record.codes
+    distances = np.nan_to_num(np.abs(synthetic.numeric - record.numeric), nan=1.0)
+    agrees = np.concatenate([is_same_level, distances < _NEAR], axis=1)
+    return float(np.square(agrees.mean(axis=1)).mean())
 
 
 def _of_records(auditor: Auditor, by: str) -> Schema:

@@ -1,6 +1,4 @@
-"""Whether synthetic records are copies: are they nearer to the records that the fit used than to others of the kind?
-
-Platzer and Reutterer (Frontiers in Big Data 2021), https://doi.org/10.3389/fdata.2021.679939, section 3.2.
+"""Whether synthetic records are copies: are they nearer to the records of the fit than to others?
 
 Of equally many of both, half of the synthetic records should have their nearest one
 among the first. It is no proof of privacy, but a look at one failure. Source: Platzer
@@ -19,17 +17,26 @@ import pyarrow as pa
 from noisegate.schema import Schema
 from noisegate_evaluate.reading import encoded_rows, some_rows
 
-MOST = 2000  # records of each set that are compared; they are drawn by a public seed where there are more
-_AT_ONCE = 250
+# Records of each set that are compared; they are drawn by a public seed where there are
+# more.
+MOST = 2000
+_ROWS_AT_ONCE = 250
 
 
 @dataclass(frozen=True, kw_only=True)
 class NearestRecords:
-    """How near so many synthetic records are to those that the fit used, and to equally many that it did not.
+    """How near synthetic records are to those that the fit used, and to as many others.
 
-    Of the share ``nearer`` the nearest record is one that the fit used; ties count half, one half is chance, and
-    ``chance`` is twice the standard deviation where nothing was copied. The share ``same`` equals a record in every
-    column; held out: what coincidence does. ``distance`` is the median to the nearest record of either set.
+    Attributes:
+        synthetic: Number of synthetic records.
+        real: Number of real ones of either set.
+        nearer: Share of the synthetic records whose nearest record is one that the fit
+            used; ties count half, and one half is chance.
+        chance: Twice the standard deviation of `nearer` where nothing was copied.
+        same: Share of them that equals a record of the fit in every column.
+        same_held_out: The same of the other records: what coincidence does.
+        distance: Median distance to the nearest record of the fit.
+        distance_held_out: Median distance to the nearest other record.
     """
 
     synthetic: int
@@ -42,11 +49,20 @@ class NearestRecords:
     distance_held_out: float
 
     @classmethod
-    def of(cls, used: np.ndarray, held_out: np.ndarray, real: int) -> NearestRecords:
-        """Returns the figures of the distances of synthetic records to the nearest one of either set."""
+    def of(
+        cls, used: np.ndarray, held_out: np.ndarray, real_count: int
+    ) -> NearestRecords:
+        """Returns the figures of distances.
+
+        Args:
+            used: Distance of each synthetic record to the nearest one that the fit
+                used, (records,).
+            held_out: The same to the nearest one that it did not use, (records,).
+            real_count: Number of real records of either set.
+        """
         return cls(
             synthetic=len(used),
-            real=real,
+            real=real_count,
             nearer=float(np.mean(np.where(used == held_out, 0.5, used < held_out))),
             chance=1 / math.sqrt(len(used)),
             same=float(np.mean(used == 0)),
@@ -64,31 +80,53 @@ def nearest_records(
     *,
     seed: int = 0,
 ) -> NearestRecords:
-    """Returns how near records are: the mean over columns of the gap over the range, or of whether levels differ."""
-    many = min(train.num_rows, test.num_rows, MOST)
-    draw = np.random.default_rng(seed)
-    made, used, held_out = (
-        _coordinates(some_rows(table, count, draw), schema)
-        for table, count in ((synthetic, MOST), (train, many), (test, many))
+    """Returns how near records are: the mean over columns of the gap over the range, or of whether levels differ.
+
+    Args:
+        synthetic: Synthetic records.
+        train: Records that the fit used.
+        test: Records that it did not use.
+        schema: Their schema.
+        seed: Of the records that are compared, where there are more.
+    """
+    real_count = min(len(train), len(test), MOST)
+    random = np.random.default_rng(seed)
+    drawn, used, held_out = (
+        _coordinates(some_rows(table, count, random), schema)
+        for table, count in (
+            (synthetic, MOST),
+            (train, real_count),
+            (test, real_count),
+        )
     )
-    return NearestRecords.of(_nearest(made, used), _nearest(made, held_out), many)
+    return NearestRecords.of(
+        _nearest(drawn, used), _nearest(drawn, held_out), real_count
+    )
 
 
 def nearest_images(
     synthetic: np.ndarray, train: np.ndarray, test: np.ndarray, *, seed: int = 0
 ) -> NearestRecords:
-    """Returns how near images, uint8, (images, height, width, channels), are by the root mean square of pixels."""
-    many = min(len(train), len(test), MOST)
-    draw = np.random.default_rng(seed)
-    made, used, held_out = (
-        pixels[np.sort(draw.permutation(len(pixels))[:count])].reshape(
-            min(count, len(pixels)), -1
-        )
-        / np.float32(255)
-        for pixels, count in ((synthetic, MOST), (train, many), (test, many))
-    )
+    """Returns how near images are by the root mean square of pixels.
+
+    Args:
+        synthetic: Synthetic images, uint8, (images, height, width, channels).
+        train: Images that the fit used.
+        test: Images that it did not use.
+        seed: Of the images that are compared, where there are more.
+    """
+    real_count = min(len(train), len(test), MOST)
+    random = np.random.default_rng(seed)
+
+    def intensities(images: np.ndarray, max_count: int) -> np.ndarray:
+        drawn = images[np.sort(random.permutation(len(images))[:max_count])]
+        return np.asarray(drawn.reshape(len(drawn), -1) / np.float32(255))
+
+    drawn = intensities(synthetic, MOST)
+    used = intensities(train, real_count)
+    held_out = intensities(test, real_count)
     return NearestRecords.of(
-        _nearest_pixels(made, used), _nearest_pixels(made, held_out), many
+        _nearest_pixels(drawn, used), _nearest_pixels(drawn, held_out), real_count
     )
 
 
@@ -99,22 +137,30 @@ def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarra
 
 
 def _nearest(
-    ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]
+    records: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    rows, columns = ours[0].shape[1], len(ours[0]) + len(ours[1])
-    found = np.empty(rows, dtype=np.float32)
-    for start in range(0, rows, _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        apart = np.zeros((found[part].size, theirs[0].shape[1]), dtype=np.float32)
-        for one, others in zip(ours[0], theirs[0], strict=True):
-            # One of two missing gives NaN, both the same.
-            gap = np.abs(one[part, None] - others)
-            both = np.isnan(one[part, None]) & np.isnan(others)
-            apart += np.where(both, 0, np.where(np.isnan(gap), 1, gap))
-        for one, others in zip(ours[1], theirs[1], strict=True):
-            apart += one[part, None] != others
-        found[part] = apart.min(axis=1)
-    return found / max(columns, 1)
+    """Returns the distance of each record to the nearest one of others, (records,).
+
+    Args:
+        records: Their numbers, (numbers, records), and their codes, (codes, records).
+        others: The same of the others.
+    """
+    numbers, codes = records
+    other_numbers, other_codes = others
+    nearest = np.empty(numbers.shape[1], dtype=np.float32)
+    for start in range(0, len(nearest), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        # Sum over columns, (records of the part, others).
+        distances = np.zeros((nearest[part].size, other_numbers.shape[1]), np.float32)
+        for column, other_column in zip(numbers, other_numbers, strict=True):
+            gap = np.abs(column[part, None] - other_column)
+            both_missing = np.isnan(column[part, None]) & np.isnan(other_column)
+            # One of two missing is as far as can be, both are the same.
+            distances += np.where(both_missing, 0, np.where(np.isnan(gap), 1, gap))
+        for column, other_column in zip(codes, other_codes, strict=True):
+            distances += column[part, None] != other_column
+        nearest[part] = distances.min(axis=1)
+    return nearest / max(len(numbers) + len(codes), 1)
 
 
 def _nearest_pixels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:

@@ -1,25 +1,18 @@
 """Two sets of features: their Fréchet and kernel distances, and whether the ones lie among the others.
 
-The Fréchet distance takes each for Gaussian: the "FID" in features of Inception-v3. The kernel distance is the unbiased
-squared MMD under (xᵀy / dim + 1)³, KID: Bińkowski and others (ICLR 2018), arxiv.org/abs/1801.01401. The others go by
-balls around rows, Kynkäänniemi and others (NeurIPS 2019), https://arxiv.org/abs/1904.06991, density and coverage too:
-Naeem and others (ICML 2020), https://arxiv.org/abs/2002.09797.
-
-The kernel distance between two sets of features: "KID" in features of Inception-v3.
-
-The squared maximum mean discrepancy under (xᵀy / dim + 1)³, unbiased: it serves few
-images, and may be a little below 0. Bińkowski and others (ICLR 2018),
-https://arxiv.org/abs/1801.01401.
-
-Precision, recall, density and coverage: do the synthetic images lie among the real
-ones, and everywhere there?
-
-A set of features is described by a ball around each row that reaches to its k-th
-nearest neighbour in the same set. Precision is the share of synthetic images inside any
-ball of a real one, recall the other way round: Kynkäänniemi and others (NeurIPS 2019),
-https://arxiv.org/abs/1904.06991. Density is how many balls of real images a synthetic
-one is in, divided by k, on average; coverage the share of real images whose ball has a
-synthetic one in it: Naeem and others (ICML 2020), https://arxiv.org/abs/2002.09797.
+- The Fréchet distance takes each set for Gaussian: the "FID" in features of
+  Inception-v3.
+- The kernel distance, "KID", is the squared maximum mean discrepancy under
+  (xᵀy / dim + 1)³, unbiased: it serves few images, and may be a little below 0.
+  Bińkowski and others (ICLR 2018), https://arxiv.org/abs/1801.01401.
+- Precision, recall, density and coverage: do the synthetic images lie among the real
+  ones, and everywhere there? A set is described by a ball around each row that reaches
+  to its k-th nearest neighbour in the same set. Precision is the share of synthetic
+  images inside any ball of a real one, recall the other way round: Kynkäänniemi and
+  others (NeurIPS 2019), https://arxiv.org/abs/1904.06991. Density is how many balls of
+  real images a synthetic one is in, divided by k, on average; coverage the share of
+  real images whose ball has a synthetic one in it: Naeem and others (ICML 2020),
+  https://arxiv.org/abs/2002.09797.
 """
 
 from __future__ import annotations

@@ -1,21 +1,18 @@
-"""The number of statistically different bins, NDB: Richardson and Weiss (NeurIPS 2018), arxiv.org/abs/1805.12462.
+"""Bins and clusters of images: how many bins differ, and precision and recall by clusters.
 
-And precision and recall for distributions, by clusters: Sajjadi and others (NeurIPS 2018), arxiv.org/abs/1806.00035.
+**NDB**, the number of statistically different bins. Real images are cut into K bins by
+k-means of their pixels; a synthetic image belongs to the bin of the nearest centre. Bin
+by bin, a two-sided z-test of two proportions at 0.05 says whether the shares differ.
+Two samples of one distribution differ in about a twentieth of the bins, and in more
+where an image has many pixels: the figure of two real sets is what to compare with.
+Richardson and Weiss (NeurIPS 2018), https://arxiv.org/abs/1805.12462.
 
-Real images are cut into K bins by k-means of their pixels; a synthetic image belongs to
-the bin of the nearest centre. Bin by bin, a two-sided z-test of two proportions at 0.05
-says whether the shares differ. Two samples of one distribution differ in about a
-twentieth of the bins, and in more where an image has many pixels: the figure of two
-real sets is what to compare with. Richardson and Weiss (NeurIPS 2018),
-https://arxiv.org/abs/1805.12462.
-
-Precision and recall for distributions, by clusters.
-
-Both sets together are cut into k clusters, and each becomes a histogram: P of the real
-ones, Q of the synthetic ones. For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that
-goes with the recall α(λ)/λ. The largest F_{1/8} and F_8 of this curve stand for it.
-They are always named "prd": those of `noisegate_evaluate.metrics.frechet` are others.
-Sajjadi and others (NeurIPS 2018), https://arxiv.org/abs/1806.00035.
+**Precision and recall for distributions**, by clusters. Both sets together are cut into
+k clusters, and each becomes a histogram: P of the real ones, Q of the synthetic ones.
+For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that goes with the recall α(λ)/λ. The
+largest F_{1/8} and F_8 of this curve stand for it. They are always named "prd": those
+of `noisegate_evaluate.metrics.frechet` are others. Sajjadi and others (NeurIPS 2018),
+https://arxiv.org/abs/1806.00035.
 """
 
 from __future__ import annotations
