@@ -3,7 +3,7 @@
 import pyarrow.csv
 import pytest
 
-from ..evaluation.metrics.test_links import SCHEMA, made
+from ..metrics.test_links import SCHEMA, made
 
 
 @pytest.fixture

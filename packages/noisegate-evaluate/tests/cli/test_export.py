@@ -12,8 +12,8 @@ from noisegate.errors import OptionError
 from noisegate.methods.linked import Linked
 from noisegate.schema import Boolean
 
-from ..evaluation.metrics.test_links import SCHEMA as LINKED
-from ..evaluation.metrics.test_links import made as families
+from ..metrics.test_links import SCHEMA as LINKED
+from ..metrics.test_links import made as families
 
 MODELS = Path(__file__).parents[4] / "tests" / "golden" / "models"
 FORM = yaml.safe_load(

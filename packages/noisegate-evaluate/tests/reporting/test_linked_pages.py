@@ -9,7 +9,7 @@ from noisegate import Gate, report
 from noisegate.methods.linked import Linked
 from noisegate.models.linked.model import LinkedModel
 
-from ..evaluation.metrics.test_links import SCHEMA, made
+from ..metrics.test_links import SCHEMA, made
 from .conftest import text
 
 

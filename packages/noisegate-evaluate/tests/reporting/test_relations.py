@@ -8,7 +8,7 @@ from noisegate_evaluate.reading import bring_together
 from noisegate_evaluate.reporting.private import compare_link
 from noisegate_evaluate.reporting.private_figures.links import succession_charts
 
-from ..evaluation.metrics.test_links import SCHEMA, made
+from ..metrics.test_links import SCHEMA, made
 
 
 def compared_links(synthetic, real):

@@ -8,7 +8,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate_evaluate.metrics.result import METRICS, MetricResult, metric, metrics_of
 
-from ..test_image_report import SCHEMA, images, measured, page
+from ..test_measures_of_images import SCHEMA, images, measured, page
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from noisegate_evaluate import (
 )
 from noisegate_evaluate.metrics.ndb import distribution_scores
 
-from .test_report import page
+from .test_comparison import page
 
 SCHEMA = pixel_schema(4, 4, labels=("no", "yes"))
 ONE = read_classifiers(

@@ -1,1 +1,0 @@
-from tests.shared.gate_room import *  # noqa: F403
