@@ -29,7 +29,8 @@ def small():
 def test_an_image_has_its_features_whatever_stands_beside_it(monkeypatch):
     monkeypatch.setattr("noisegate_evaluate.images._IMAGES_AT_ONCE", 3)
     colour = images(channels=3)
-    whole, alone = in_batches(small(), colour), in_batches(small(), colour[4:5])
+    whole = in_batches(small(), colour)
+    alone = in_batches(small(), colour[4:5])
     assert np.allclose(whole[4], alone[0], atol=1e-5)
     assert not np.allclose(whole[4], whole[3], atol=1e-3)
 

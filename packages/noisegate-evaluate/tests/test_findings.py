@@ -115,7 +115,8 @@ def test_without_training_records_learning_is_not_known():
 
 
 def test_a_group_that_is_copied_badly_is_not_kept():
-    made, wrong = patients(3), patients(3, learnable=False)
+    made = patients(3)
+    wrong = patients(3, learnable=False)
     women = made["woman"]
     mixed = pa.table(
         {name: pa.compute.if_else(women, wrong[name], made[name]) for name in NAMES}
@@ -171,7 +172,8 @@ def test_means_are_compared_beyond_chance():
         Means.measured(patients(0), patients(1), schema=SCHEMA, seed=0).largest < 0.05
     )
     far = Means.measured(patients(0, shift=8.0), patients(1), schema=SCHEMA, seed=0)
-    assert far.largest == pytest.approx(0.95, abs=0.1) and far.column == "crp"
+    assert far.largest == pytest.approx(0.95, abs=0.1)
+    assert far.column == "crp"
 
 
 WARD = LinkedSchema(

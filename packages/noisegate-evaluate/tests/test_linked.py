@@ -44,7 +44,8 @@ def test_a_report_has_tables_links_scores_a_floor_and_a_verdict():
     console = Console(width=200, record=True, file=StringIO())
     console.print(report.render())
     page = console.export_text()
-    assert "visits and their parents" in page and "child × next child" in page
+    assert "visits and their parents" in page
+    assert "child × next child" in page
 
 
 def test_children_of_others_are_found_out_by_the_models():

@@ -15,7 +15,8 @@ SCHEMA = Schema(
 
 def table(rows, seed, *, slope=1.0, missing=0.0):
     random = np.random.default_rng(seed)
-    x, g = random.random(rows), random.choice(["a", "b"], rows)
+    x = random.random(rows)
+    g = random.choice(["a", "b"], rows)
     y = slope * (2 * x + (g == "b")) + random.normal(scale=0.1, size=rows)
     return pa.table(
         {"x": x, "g": g, "y": pa.array(y, mask=random.random(rows) < missing)}
@@ -38,7 +39,8 @@ def test_an_evaluation_scores_a_numeric_label_and_judges_what_is_kept():
     report = evaluate_tables(table(500, 0), table(300, 1), SCHEMA, table(400, 2))
     assert report.downstream is None
     assert report.regression_ceiling.mean.r2 > 0.95
-    assert report.verdict.figures["score"] == "R²" and report.verdict.word == "good"
+    assert report.verdict.figures["score"] == "R²"
+    assert report.verdict.word == "good"
     told = report.to_json()
     assert (
         told["regression"]["models"]["ridge regression"]["r2"]
@@ -47,7 +49,8 @@ def test_an_evaluation_scores_a_numeric_label_and_judges_what_is_kept():
     worse = evaluate_tables(
         table(500, 0, slope=0.0), table(300, 1), SCHEMA, table(400, 2)
     )
-    assert worse.verdict.word == "noise" and worse.verdict.figures["kept"] < 0.2
+    assert worse.verdict.word == "noise"
+    assert worse.verdict.figures["kept"] < 0.2
 
 
 def test_records_without_a_label_are_left_out_with_a_word():

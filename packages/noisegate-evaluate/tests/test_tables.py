@@ -43,22 +43,22 @@ def test_a_table_that_holds_the_relation_scores_high_and_a_flipped_one_low():
         "gradient boosting",
     ]
     for model in good.models:
-        assert good.models[model].roc_auc > 0.85 and good.models[model].f1 > 0.75
+        assert good.models[model].roc_auc > 0.85
+        assert good.models[model].f1 > 0.75
         assert flipped.models[model].roc_auc < 0.15
     assert good.mean.roc_auc == pytest.approx(
         np.mean([one.roc_auc for one in good.models.values()])
     )
-    assert good.averaging == "positive class 'yes'" and good.notes == ()
+    assert good.averaging == "positive class 'yes'"
+    assert good.notes == ()
 
 
 def test_the_same_seed_gives_the_same_scores():
     first, again, other = (
         downstream_scores(people(1), people(0), SCHEMA, seed=seed) for seed in (3, 3, 4)
     )
-    assert (
-        first == again
-        and first.models["random forest"] != other.models["random forest"]
-    )
+    assert first == again
+    assert first.models["random forest"] != other.models["random forest"]
 
 
 @pytest.mark.parametrize("only", ["yes", "no"])
@@ -69,9 +69,8 @@ def test_a_training_table_with_one_class_gives_constant_scores_and_a_note(only):
     )
     share = np.mean([label == "yes" for label in test["y"].to_pylist()])
     for scores in report.models.values():
-        assert scores.roc_auc == 0.5 and scores.average_precision == pytest.approx(
-            share
-        )
+        assert scores.roc_auc == 0.5
+        assert scores.average_precision == pytest.approx(share)
         assert scores.f1 == pytest.approx(
             2 * share / (1 + share) if only == "yes" else 0.0
         )
@@ -103,7 +102,8 @@ def test_many_classes_with_one_that_training_never_saw():
     numbers = np.tile([0, 1, 2], 60)
     train = pa.table({"n": numbers, "y": np.array(["a", "b", "d"])[numbers]})
     report = downstream_scores(train, train, schema)
-    assert report.mean.roc_auc == 1.0 and "macro" in report.averaging
+    assert report.mean.roc_auc == 1.0
+    assert "macro" in report.averaging
     wider = np.tile([0, 1, 2, 3], 30)
     test = pa.table({"n": wider, "y": np.array(["a", "b", "d", "c"])[wider]})
     # "c" gets probability 0 everywhere: its ranking is a coin toss, and it pulls the mean down.

@@ -44,7 +44,8 @@ def test_limits_of_a_rate_are_exact():
 @pytest.mark.parametrize("times", [0.5, 3.0])
 def test_a_perfect_attacker_of_a_gaussian_finds_most_of_it_and_never_more(event, times):
     """Rates are the exact ones of N(0, 1) against N(times, 1), of so many runs that limits hardly matter."""
-    runs, threshold = 100_000, times / 2
+    runs = 100_000
+    threshold = times / 2
     hits = np.arange(runs) < runs * stats.norm.cdf(times - threshold)
     alarms = np.arange(runs) < runs * stats.norm.sf(threshold)
     found = bounds.sensitivity_factor([event], Adjacency.ADD_REMOVE, hits, alarms, 1e-4)
@@ -89,8 +90,10 @@ def test_the_bound_of_one_run_on_guesses_at_random_and_on_perfect_ones():
 
 def test_randomised_response_is_not_found_to_be_worse_than_it_is():
     """Each coin is told with e^ε/(1 + e^ε): the bound exceeds ε with the chance that is stated at most."""
-    random, epsilon = np.random.default_rng(2), 1.0
-    above, found = 0, []
+    random = np.random.default_rng(2)
+    epsilon = 1.0
+    above = 0
+    found = []
     for _ in range(50):
         right = random.binomial(400, 1 / (1 + math.exp(-epsilon)))
         found.append(bounds.one_run_epsilon(right, 400, 400, delta=0.0, chance=0.05))

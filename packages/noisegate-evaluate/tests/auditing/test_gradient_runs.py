@@ -32,9 +32,15 @@ from noisegate_evaluate.auditing.measure import (
     sensitivity_factor,
 )
 
-CANARIES, ROUNDS, STEPS, BATCHES = 1000, 12, 60, 20
-EPSILON, DELTA, CHANCE = 3.0, 1e-8, 1e-4
-GUESSES, IMAGES = 200, 20
+CANARIES = 1000
+ROUNDS = 12
+STEPS = 60
+BATCHES = 20
+EPSILON = 3.0
+DELTA = 1e-8
+CHANCE = 1e-4
+GUESSES = 200
+IMAGES = 20
 SCHEMA = Schema((Integer(name="which", lower=0, upper=CANARIES),))
 
 
@@ -76,7 +82,8 @@ def run():
 def audit():
     """The larger of both lower bounds on ε, over three attackers."""
     rounds = [run() for _ in range(ROUNDS)]
-    coins, event = np.concatenate([one[0] for one in rounds]), rounds[0][-1]
+    coins = np.concatenate([one[0] for one in rounds])
+    event = rounds[0][-1]
     found = []
     # Known beforehand: half of what a canary adds, on average over the steps that are looked at; and most of what it
     # adds to those that share a draw, where they do.
@@ -146,7 +153,9 @@ def fix_batches(patch):
 
 def share_draws(patch):
     """Amplification claimed for each image, though all images of a step come from one draw of a shard (GS-WGAN)."""
-    step, kept, right = iter(range(10**9)), [], samples.poisson_sample
+    step = iter(range(10**9))
+    kept = []
+    right = samples.poisson_sample
 
     def sample(records, rate, words):
         if next(step) % IMAGES == 0:

@@ -79,7 +79,8 @@ def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
             runs=4,
             chance=RARE,
         )
-    assert found.too_little_noise and found.noise[1] < 0.6
+    assert found.too_little_noise
+    assert found.noise[1] < 0.6
 
 
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
@@ -90,14 +91,16 @@ def test_noise_that_is_too_quiet_or_too_loud_is_found():
             runs=20,
             chance=RARE,
         )
-    assert quiet.exceeded and quiet.too_little_noise
+    assert quiet.exceeded
+    assert quiet.too_little_noise
     with planted.noise_times(2.0):
         loud = projected(
             Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)),
             runs=12,
             chance=RARE,
         )
-    assert not loud.exceeded and loud.too_much_noise
+    assert not loud.exceeded
+    assert loud.too_much_noise
     assert not loud.holds
 
 
@@ -106,16 +109,19 @@ def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
     auditor = Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0))
     worlds = auditor.worst_worlds()
     runs = [auditor.run(worlds, place % 2) for place in range(30)]
-    seen, certificate = [one for one, _ in runs], runs[0][1]
+    seen = [one for one, _ in runs]
+    certificate = runs[0][1]
     for one in seen:
         one.squares = one.squares[0] / 100, one.squares[1]
     elsewhere = measured(seen, certificate, kind="projection", chance=RARE)
-    assert elsewhere.too_little_noise and not elsewhere.exceeded
+    assert elsewhere.too_little_noise
+    assert not elsewhere.exceeded
     for one in seen:
         one.squares = 100 * one.squares[0], one.squares[1]
         one.residuals["counts"] = [0.01 * left for left in one.residuals["counts"]]
     along = measured(seen, certificate, kind="projection", chance=RARE)
-    assert along.exceeded and along.too_little_noise
+    assert along.exceeded
+    assert along.too_little_noise
 
 
 def test_noise_whose_gradient_passes_un_noised_is_found():
@@ -153,10 +159,8 @@ def test_the_sensitivity_of_another_quantity_is_found():
 def test_right_linked_tables_stay_below_their_claim_and_are_seen():
     found = audit("linked", epsilon=4.0, runs=4)
     assert found.holds, found
-    assert (
-        0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
-        and found.lower_bound > 0.9 * 4.0
-    )
+    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
+    assert found.lower_bound > 0.9 * 4.0
 
 
 def test_children_that_count_whole_are_found():
@@ -222,7 +226,8 @@ def test_a_right_discovery_stays_below_its_claim_and_is_seen(adjacency):
     found = audit("discover", runs=60, adjacency=adjacency)
     assert found.holds, found
     # Sixty runs say little of the noise: at the edges that they come to once in ten thousand times.
-    assert 0.5 < found.noise[0] < 1 < found.noise[1] < 1.9 and found.lower_bound > 0.2
+    assert 0.5 < found.noise[0] < 1 < found.noise[1] < 1.9
+    assert found.lower_bound > 0.2
 
 
 def test_what_cannot_be_audited_is_refused():
@@ -303,12 +308,15 @@ MANY = Schema(
 
 
 def test_one_run_of_right_code_says_less_than_the_claim_and_of_broken_code_more():
-    method, budget = DPMERF(frequencies=5), Budget(epsilon=1.0)
+    method = DPMERF(frequencies=5)
+    budget = Budget(epsilon=1.0)
     right = one_run(Auditor(method=method, schema=MANY, budget=budget), runs=300)
-    assert right.lower_bound <= 1.0 and right.runs == 1
+    assert right.lower_bound <= 1.0
+    assert right.runs == 1
     with planted.noise_times(0.01):
         broken = one_run(Auditor(method=method, schema=MANY, budget=budget), runs=300)
-    assert broken.exceeded and broken.lower_bound > 1.3
+    assert broken.exceeded
+    assert broken.lower_bound > 1.3
 
 
 @pytest.mark.slow
@@ -352,7 +360,8 @@ def test_a_column_of_a_record_is_guessed_where_there_is_next_to_no_noise():
     loud = of_attribute(
         Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=8
     )
-    assert loud.guessed[0] == 1.0 and loud.from_noise == 0
+    assert loud.guessed[0] == 1.0
+    assert loud.from_noise == 0
 
 
 @pytest.mark.slow
@@ -365,7 +374,8 @@ def test_a_column_is_guessed_where_there_is_next_to_no_noise_and_not_else():
     loud = of_attribute(
         Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=100.0)), runs=100
     )
-    assert loud.guessed[0] > 0.9 and loud.guessed[1] < 0.6
+    assert loud.guessed[0] > 0.9
+    assert loud.guessed[1] < 0.6
     assert 0 < loud.lower_bound <= 100
 
 
@@ -378,4 +388,5 @@ def test_a_column_is_guessed_of_units_and_of_records_that_are_replaced(options):
         Auditor(method=PRIVBAYES, schema=schema, budget=Budget(epsilon=1.0, **options)),
         runs=4,
     )
-    assert found.lower_bound <= 1.0 and found.to_json()["guessed"] == found.guessed
+    assert found.lower_bound <= 1.0
+    assert found.to_json()["guessed"] == found.guessed

@@ -57,13 +57,12 @@ def test_an_entry_is_of_the_registry_s_schema_and_says_what_the_certificate_does
     make, product, trust, told = MADE[kind]
     model = make()
     for fields in ({}, OWNER):
-        path, sheet = (
-            tmp_path / f"entry_{len(fields)}.yaml",
-            tmp_path / f"{len(fields)}.md",
-        )
+        path = tmp_path / f"entry_{len(fields)}.yaml"
+        sheet = tmp_path / f"{len(fields)}.md"
         made = export(model, registry=path, nist=sheet, fields=fields)
         assert made == tuple(name for name in OWNER if name not in fields)
-        text, page = path.read_text(encoding="utf-8"), sheet.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        page = sheet.read_text(encoding="utf-8")
         entry = yaml.safe_load(text)
         checker = Draft7Validator(FORM, format_checker=Draft7Validator.FORMAT_CHECKER)
         assert [error.message for error in checker.iter_errors(entry)] == []
@@ -75,27 +74,22 @@ def test_an_entry_is_of_the_registry_s_schema_and_says_what_the_certificate_does
             ("TO BE FILLED IN" in text) == ("TO BE FILLED IN" in page) == (not fields)
         )
         deployment = entry["deployment"]
-        assert deployment["basic"]["data_product_type"] == product and told in text
+        assert deployment["basic"]["data_product_type"] == product
+        assert told in text
         assert deployment["deployment_model"]["model_name"] == trust
         certificate = (
             load(model) if isinstance(model, Path) else model
         ).release.certificate
         stated = {"epsilon": certificate.epsilon, "delta": certificate.delta}
         assert deployment["privacy_loss"]["privacy_parameters"] == stated
-        assert (
-            certificate.digest() in deployment["administrative"]["notes"]
-            and certificate.digest() in page
-        )
-        assert (
-            page.count("\n## ") == 10 + (not fields)
-            and page.count("**Not answered**") >= 10
-        )
-        assert "timing, memory use" in page and ("the ministry states" in page) == (
-            kind == "silos"
-        )
-    assert (
-        deployment["basic"]["name"] == OWNER["name"] and OWNER["access_control"] in page
-    )
+        assert certificate.digest() in deployment["administrative"]["notes"]
+        assert certificate.digest() in page
+        assert page.count("\n## ") == 10 + (not fields)
+        assert page.count("**Not answered**") >= 10
+        assert "timing, memory use" in page
+        assert ("the ministry states" in page) == (kind == "silos")
+    assert deployment["basic"]["name"] == OWNER["name"]
+    assert OWNER["access_control"] in page
     assert entry["url_slug"] == "wards-night-day-1-ministry-of-health-registry-2026"
 
 
@@ -117,15 +111,14 @@ def test_the_verb_says_what_is_left_to_fill_in_and_what_cannot_be(desk, fitted, 
         "--field",
         "data_curators=B",
     )
-    assert (
-        ended.code == 0
-        and "Written: wards_2026.yaml" in ended.out
-        and "intended_use, what it is for" in ended.out
-    )
+    assert ended.code == 0
+    assert "Written: wards_2026.yaml" in ended.out
+    assert "intended_use, what it is for" in ended.out
     assert "under the data set clinic" in (desk.folder / "wards.md").read_text(
         encoding="utf-8"
     )
-    before, new = desk.listing(), ["export", fitted.out, "--nist", "new.md"]
+    before = desk.listing()
+    new = ["export", fitted.out, "--nist", "new.md"]
     for arguments, words in (
         (asked, "--registry wards_2026.yaml exists"),
         (["export", fitted.out], "name a file"),
@@ -142,7 +135,11 @@ def test_the_verb_says_what_is_left_to_fill_in_and_what_cannot_be(desk, fitted, 
         ([*new, "--field", "data_product_sector=Fishing"], "Technology, Healthcare"),
     ):
         ended = cli(*arguments)
-        assert ended.code == 2 and words in " ".join(ended.err.split()), (
+        assert ended.code == 2, (
+            arguments,
+            ended.err,
+        )
+        assert words in " ".join(ended.err.split()), (
             arguments,
             ended.err,
         )

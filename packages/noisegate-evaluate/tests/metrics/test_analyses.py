@@ -67,16 +67,15 @@ def test_strong_associations_are_those_of_scipy():
     real = records(6000, 1)
     found = measured(Associations, records(6000, 2), real)
     told = {pair: (truth, made) for pair, truth, made in found.strong}
-    assert (
-        found.pairs == 10
-        and "x × w" in told
-        and "u × c" in told
-        and "x × u" not in told
-    )
+    assert found.pairs == 10
+    assert "x × w" in told
+    assert "u × c" in told
+    assert "x × u" not in told
     assert told["x × w"][0] == pytest.approx(
         spearmanr(real["x"], real["w"]).statistic, abs=1e-9
     )
-    assert found.kept > 0.95 and found.lost == []
+    assert found.kept > 0.95
+    assert found.lost == []
 
 
 @pytest.mark.parametrize(
@@ -89,11 +88,11 @@ def test_associations_that_are_lost_or_turned_round_count_as_nothing(wrong):
 
 
 def test_coefficients_have_the_size_and_the_sign_of_the_truth():
-    right, turned = (
-        measured(Regressions, records(6000, 2)),
-        measured(Regressions, records(6000, 2, sign=-1)),
-    )
-    assert right.signs == 1.0 and turned.signs < 1 and right.error < 0.1 < turned.error
+    right = measured(Regressions, records(6000, 2))
+    turned = measured(Regressions, records(6000, 2, sign=-1))
+    assert right.signs == 1.0
+    assert turned.signs < 1
+    assert right.error < 0.1 < turned.error
 
 
 def test_quantiles_count_by_rank_and_ties_are_right():
@@ -101,20 +100,18 @@ def test_quantiles_count_by_rank_and_ties_are_right():
     real = records(6000, 1)
     moved = real.set_column(0, "x", pa.array(np.full(6000, 4.9)))
     found = measured(Quantiles, moved, real)
-    assert found.column == "x" and found.at == 0.05 and found.largest > 0.9
+    assert found.column == "x"
+    assert found.at == 0.05
+    assert found.largest > 0.9
     atom = real.set_column(0, "x", pa.array(np.where(np.arange(6000) < 4000, 0.0, 2.0)))
     assert measured(Quantiles, atom, atom).largest == 0.0
 
 
 def test_cells_of_equal_mass_see_what_crowds_and_what_is_shuffled():
-    same, apart = (
-        measured(EqualMass, records(6000, 2)),
-        measured(EqualMass, shuffled(records(6000, 2))),
-    )
-    assert (
-        same.singles < 1.3 * same.sampling[0]
-        and same.pairs < 1.1 * same.sampling[1] < apart.pairs
-    )
+    same = measured(EqualMass, records(6000, 2))
+    apart = measured(EqualMass, shuffled(records(6000, 2)))
+    assert same.singles < 1.3 * same.sampling[0]
+    assert same.pairs < 1.1 * same.sampling[1] < apart.pairs
     real = records(6000, 1)
     narrow, wider = (
         real.set_column(0, "x", pa.array(np.asarray(real["x"]) * scale))
@@ -134,7 +131,8 @@ def good():
 
 
 def test_a_verdict_is_not_good_where_an_analyst_is_misled(good):
-    test, train = records(3000, 3), records(3000, 4)
+    test = records(3000, 3)
+    train = records(3000, 4)
 
     def verdict(synthetic):
         return evaluate_tables(
@@ -143,24 +141,26 @@ def test_a_verdict_is_not_good_where_an_analyst_is_misled(good):
 
     assert good.verdict.word == "good"
     lost = verdict(shuffled(records(3000, 5)))
-    assert lost.word in ("rough", "noise") and any(
-        "weakened or lost" in reason for reason in lost.reasons
-    )
+    assert lost.word in ("rough", "noise")
+    assert any("weakened or lost" in reason for reason in lost.reasons)
     # One column in the wrong place, among cells of equal width that hardly see it.
     narrow = records(3000, 5)
     column = pa.array(np.asarray(narrow["u"]) * 0.05 + 0.3)
     assert verdict(narrow.set_column(2, "u", column)).word in ("rough", "noise")
     few = verdict(records(5, 5))
-    assert few.word == "noise" and any(
+    assert few.word == "noise"
+    assert any(
         reason.startswith("5 synthetic records for 3,000") for reason in few.reasons
     )
 
 
 def test_a_weaker_regression_and_a_tail_out_of_place_make_a_copy_usable_at_most():
-    real, same = records(6000, 1), records(6000, 2)
+    real = records(6000, 1)
+    same = records(6000, 2)
     wide = same["u"].to_numpy().copy()
     wide[np.argsort(wide)[-150:]] = np.linspace(3.5, 5, 150)
-    weak, wide = records(6000, 2, slope=0.4), same.set_column(2, "u", pa.array(wide))
+    weak = records(6000, 2, slope=0.4)
+    wide = same.set_column(2, "u", pa.array(wide))
     assert (
         measured(Regressions, same).kept
         > 0.9
@@ -177,7 +177,8 @@ def test_a_weaker_regression_and_a_tail_out_of_place_make_a_copy_usable_at_most(
         found = evaluate_tables(
             copy, records(6000, 3), SCHEMA, real, classifiers=LOGISTIC
         ).verdict
-        assert found.word != "good" and figure in found.figures
+        assert found.word != "good"
+        assert figure in found.figures
 
 
 def test_few_records_and_one_column_have_no_such_figures():
@@ -190,7 +191,8 @@ def test_few_records_and_one_column_have_no_such_figures():
 def test_the_same_model_is_no_better_by_figures_than_by_its_fit(good):
     fitted = Verdict(word="rough", source="fit", reasons=("amounts lie in one cell",))
     told = replace(good, fitted=fitted).verdict
-    assert good.verdict.word == "good" and told.word == "rough"
+    assert good.verdict.word == "good"
+    assert told.word == "rough"
     assert (
         told.reasons[-1]
         == "the figures alone would be good; the fit said rough, since amounts lie in one cell"
@@ -210,4 +212,5 @@ def test_a_constant_is_left_out_of_regressions():
     result = Regressions.measured(
         pa.table(drifted), pa.table(real), seed=0, schema=schema
     )
-    assert result.coefficients == 2 and result.error < 1e-9
+    assert result.coefficients == 2
+    assert result.error < 1e-9

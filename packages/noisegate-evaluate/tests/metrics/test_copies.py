@@ -65,8 +65,6 @@ def test_images_are_compared_by_their_pixels():
     copied = nearest_images(train, train, test)
     assert copied.nearer == copied.same == 1.0
     assert copied.distance == 0
-    white, black = (
-        np.full((1, 2, 2, 1), 255, np.uint8),
-        np.zeros((1, 2, 2, 1), np.uint8),
-    )
+    white = np.full((1, 2, 2, 1), 255, np.uint8)
+    black = np.zeros((1, 2, 2, 1), np.uint8)
     assert nearest_images(white, black, white).distance == pytest.approx(1.0)

@@ -15,8 +15,10 @@ def gaussian(seed, rows=300, dim=6):
 
 
 def test_the_definition_with_a_matrix_root():
-    ours, theirs = gaussian(0), gaussian(1, rows=200)
-    first, second = np.cov(ours, rowvar=False), np.cov(theirs, rowvar=False)
+    ours = gaussian(0)
+    theirs = gaussian(1, rows=200)
+    first = np.cov(ours, rowvar=False)
+    second = np.cov(theirs, rowvar=False)
     naive = np.square(ours.mean(0) - theirs.mean(0)).sum() + np.trace(
         first + second - 2 * sqrtm(first @ second).real
     )
@@ -26,7 +28,8 @@ def test_the_definition_with_a_matrix_root():
 
 def test_more_features_than_images_are_no_trouble():
     random = np.random.default_rng(3)
-    ours, theirs = random.normal(size=(5, 40)), random.normal(size=(6, 40))
+    ours = random.normal(size=(5, 40))
+    theirs = random.normal(size=(6, 40))
     # tr (C₁C₂)^½ is the nuclear norm of A Bᵀ for centred rows A and B, over the roots of n - 1.
     centred = [
         (rows - rows.mean(0)) / np.sqrt(len(rows) - 1) for rows in (ours, theirs)

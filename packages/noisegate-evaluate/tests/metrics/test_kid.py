@@ -18,7 +18,8 @@ def test_it_has_no_bias():
 
 
 def test_subsets_are_drawn_by_the_seed_and_their_mean_is_near_the_whole():
-    ours, theirs = rows(0, 400), rows(1, 300, shift=0.5)
+    ours = rows(0, 400)
+    theirs = rows(1, 300, shift=0.5)
     found = kernel_distance(ours, theirs, subsets=30, size=100, seed=1)
     assert found == kernel_distance(ours, theirs, subsets=30, size=100, seed=1)
     assert found != kernel_distance(ours, theirs, subsets=30, size=100, seed=2)

@@ -42,7 +42,8 @@ SCHEMA = LinkedSchema(
     ]
 )
 LINK = SCHEMA.links[0]
-PEOPLE, VISITS = 400, 6
+PEOPLE = 400
+VISITS = 6
 
 
 def made(stay=0.9, kind=True, seed=0, days=5):
@@ -80,10 +81,8 @@ def test_children_that_break_a_rule_are_counted():
         Comparison(left="visits.day", relation=">=", right="people.since"),
         Impossible(values={"people.kind": "a", "visits.state": "y"}),
     ]
-    kind, since = (
-        Categorical(name="kind", levels=("a", "b")),
-        Integer(name="since", lower=10, upper=59),
-    )
+    kind = Categorical(name="kind", levels=("a", "b"))
+    since = Integer(name="since", lower=10, upper=59)
     people = LinkedTable(name="people", key="id", schema=Schema([kind, since]))
     schema = LinkedSchema([people, SCHEMA.tables[1]], constraints=rules)
     tables = {
@@ -182,7 +181,8 @@ def test_crossed_columns_are_counted_together():
 
 def test_parents_with_one_child_say_nothing_of_distinct_values():
     column = {"a": ColumnLevels(np.array([0, 1, 2, 2]), 5)}
-    several, alone = np.array([0, 0, 3, 3]), np.array([0, 1, 2, 3])
+    several = np.array([0, 0, 3, 3])
+    alone = np.array([0, 1, 2, 3])
     # Two parents with two children each: one with two values, one with one.
     assert distinct_distance(column, column, parents=(several, several)).mean == 0.0
     assert distinct_distance(column, column, parents=(several, alone)) is None
@@ -225,7 +225,8 @@ def test_what_a_relation_measures_of_a_child_is_compared():
 
 
 def test_the_order_of_a_file_is_none_of_its_children():
-    parents, children = 500, 4
+    parents = 500
+    children = 4
     keys = np.repeat(np.arange(parents), children)
     tables = {
         "people": pa.table({"id": np.arange(parents), "kind": ["a"] * parents}),

@@ -157,7 +157,8 @@ def test_what_is_beyond_sampling_is_nothing_for_samples_and_the_rest_for_others(
             {name: random.choice(list("abcd"), rows, p=ends) for name in "xy"}
         )
 
-    even, uneven = [0.25] * 4, [0.4, 0.2, 0.2, 0.2]
+    even = [0.25] * 4
+    uneven = [0.4, 0.2, 0.2, 0.2]
     same = marginal_distances(drawn(4_000, even), drawn(2_000, even), schema).order(2)
     other = marginal_distances(drawn(4_000, even), drawn(2_000, uneven), schema).order(
         2

@@ -18,10 +18,8 @@ def rows(seed, count=4000, dim=2, shift=0.0):
 
 def test_the_scores_are_those_of_the_two_proportion_test():
     random = np.random.default_rng(0)
-    first, second = (
-        random.multinomial(300, np.full(7, 1 / 7)),
-        random.multinomial(500, np.full(7, 1 / 7)),
-    )
+    first = random.multinomial(300, np.full(7, 1 / 7))
+    second = random.multinomial(500, np.full(7, 1 / 7))
     expected = [
         proportions_ztest([a, b], [300, 500])[0]
         for a, b in zip(first, second, strict=True)

@@ -41,7 +41,8 @@ def test_the_definition_at_any_slope():
 
 
 def test_equal_disjoint_and_half_overlapping_sets():
-    one, other = rows(0), rows(0, shift=30.0)
+    one = rows(0)
+    other = rows(0, shift=30.0)
     assert scores(one, one) == pytest.approx((1, 1))
     assert scores(one, other) == pytest.approx((0, 0))
     both = np.concatenate([one[:200], other[:200]])

@@ -40,7 +40,8 @@ def measure(synthetic, real, schema=SCHEMA):
 
 
 def test_figures_are_weighted_averages():
-    synthetic, real = records(2_000, seed=0), records(3_000, seed=1)
+    synthetic = records(2_000, seed=0)
+    real = records(3_000, seed=1)
     figures = {figure.name: figure for figure in measure(synthetic, real).figures}
     frame = real.to_pandas()
     assert set(figures) == {"mean of wage", "ill = False", "ill = True"}
@@ -95,7 +96,8 @@ def test_weights_of_nothing_give_no_figures():
 
 
 def test_an_evaluation_has_them_in_its_verdict_and_its_json():
-    real, lost = records(2_000, seed=0), records(2_000, seed=1, ties_to_weight=0.6)
+    real = records(2_000, seed=0)
+    lost = records(2_000, seed=1, ties_to_weight=0.6)
     report = evaluate_tables(lost, real, SCHEMA)
     assert any("weighted by weight" in reason for reason in report.verdict.reasons)
     assert report.to_json()["metrics"]["weighted"]["weights"] == "weight"

@@ -75,10 +75,8 @@ def wide(tmp_path_factory):
     table = pa.table(
         {name: np.random.default_rng(0).random(300) for name in schema.names}
     )
-    made, out = (
-        synthesize(table, schema=schema, epsilon=1.0, **FEW),
-        tmp_path_factory.mktemp("wide"),
-    )
+    made = synthesize(table, schema=schema, epsilon=1.0, **FEW)
+    out = tmp_path_factory.mktemp("wide")
     with few_trees():
         pages = report(made, out=out, test=table)
     return SimpleNamespace(

@@ -13,9 +13,8 @@ from noisegate_evaluate.reporting.charts import Bar, bars, card, coded, heat_map
 def test_noise_larger_than_the_records_can_be_drawn(value):
     drawn = bars("k", "t", "", [Bar(name="a", value=value, mark=0.1, error=abs(value))])
     ends = [float(x) for x in re.findall(r"[MH](-?[\d.]+)", drawn)]
-    assert len(ends) >= 5 and all(
-        0 <= x <= float(re.search(r'width="(\d+)"', drawn)[1]) for x in ends
-    )
+    assert len(ends) >= 5
+    assert all(0 <= x <= float(re.search(r'width="(\d+)"', drawn)[1]) for x in ends)
 
 
 def test_many_levels_become_the_largest_and_the_rest_and_the_table_has_all():
@@ -51,11 +50,9 @@ def test_a_heat_map_shades_by_value_and_leaves_out_what_is_not_measured():
     assert "not measured" not in drawn  # no column is a pair with itself
     values[0, 1] = np.nan
     drawn = heat_map("k", "t", "", ["a", "b", "c"], values, ends=("0 %", "7 %"))
-    assert (
-        "not measured" in drawn
-        and ">7 %<" in drawn
-        and 'd="M1 0.5l1-1" class="hatched"' in drawn
-    )
+    assert "not measured" in drawn
+    assert ">7 %<" in drawn
+    assert 'd="M1 0.5l1-1" class="hatched"' in drawn
 
 
 def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup():

@@ -29,7 +29,8 @@ def test_the_neighbours_are_those_of_the_definition_however_the_images_pass(
     monkeypatch,
 ):
     monkeypatch.setattr(module, "_AT_ONCE", 4)
-    ours, theirs = images(0, 5).pixels, images(1, 23).pixels
+    ours = images(0, 5).pixels
+    theirs = images(1, 23).pixels
     apart = np.linalg.norm(
         ours.reshape(5, 1, -1) / 255 - theirs.reshape(1, 23, -1) / 255, axis=2
     )
@@ -61,7 +62,8 @@ def test_the_picture_warns_above_and_below_and_shows_the_copies(tmp_path, channe
             >= 20
         )
     scale = 64 // 6
-    side, top = 6 * scale, 64 + 24 + module._GAP
+    side = 6 * scale
+    top = 64 + 24 + module._GAP
     left = sheet[top : top + side, module._GAP : module._GAP + side]
     start = 2 * module._GAP + side + module._RULE
     # A copied image is its own nearest neighbour, and stands beside itself.

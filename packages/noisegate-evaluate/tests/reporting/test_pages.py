@@ -28,21 +28,23 @@ def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
         ),
     ]
     assert {one.public.read_bytes() for one in made} == {pages.public.read_bytes()}
-    assert (
-        made[0].private is made[0].evaluation is None
-        and made[0].to_frames() == {} != made[1].to_frames()
-    )
+    assert made[0].private is made[0].evaluation is None
+    assert made[0].to_frames() == {} != made[1].to_frames()
     assert made[1].private.read_bytes() != made[2].private.read_bytes()
 
 
 def test_the_public_page_says_what_is_promised_and_what_was_asked(model, pages):
-    shown, certificate = text(pages.public), model.certificate
+    shown = text(pages.public)
+    certificate = model.certificate
     right = tradeoff(certificate).right
-    assert 0.5 < right < 1 and f"at most {-int(-100 * right // 1)} of 100" in shown
-    assert certificate.digest() in shown and "(2, 1e-05)-differential privacy" in shown
+    assert 0.5 < right < 1
+    assert f"at most {-int(-100 * right // 1)} of 100" in shown
+    assert certificate.digest() in shown
+    assert "(2, 1e-05)-differential privacy" in shown
     for event in certificate.events:
         assert event.name in shown
-    assert "noisegate verify MODEL" in shown and "not recorded in a ledger" in shown
+    assert "noisegate verify MODEL" in shown
+    assert "not recorded in a ledger" in shown
     assert CAVEAT not in shown
 
 
@@ -51,7 +53,8 @@ def test_the_private_page_says_so_first_and_last(pages):
     assert shown.index("Private: do not publish") < shown.index(
         "Synthetic against real", 60
     )
-    assert shown.endswith(CAVEAT) and "equal to one of them in every value" in shown
+    assert shown.endswith(CAVEAT)
+    assert "equal to one of them in every value" in shown
 
 
 def test_every_column_is_there_however_many_there_are(wide, tmp_path):
@@ -117,7 +120,8 @@ def test_what_the_owner_said_at_the_fit_stands_on_every_page_of_the_model(tmp_pa
     left = export(folder, nist=tmp_path / "sheet.md", fields={"name": "Other"})
     assert not {"name", "data_curators", "intended_use"} & set(left)
     sheet = (tmp_path / "sheet.md").read_text("utf-8")
-    assert "800-226: Other" in sheet and "Published by: Data Office." in sheet
+    assert "800-226: Other" in sheet
+    assert "Published by: Data Office." in sheet
 
 
 def test_the_page_says_whose_records_are_protected(model, pages, tmp_path):
@@ -158,7 +162,8 @@ def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_pat
         ).groups(),
     )
     # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.
-    assert cells == 2 * (4 + 5 + 4 + 4) and cells / 4 < agree <= cells
+    assert cells == 2 * (4 + 5 + 4 + 4)
+    assert cells / 4 < agree <= cells
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_path):
@@ -178,7 +183,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_pa
         report({}, out=tmp_path / "pages")
     with pytest.raises(OptionError, match="cannot be written"):
         report(model, out=tmp_path / "none" / "pages")
-    assert sorted(folder.iterdir()) == before and not (tmp_path / "pages").exists()
+    assert sorted(folder.iterdir()) == before
+    assert not (tmp_path / "pages").exists()
 
 
 def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path):
@@ -190,10 +196,8 @@ def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path)
 def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
     folder = Path(__file__).parents[4] / "tests" / "golden" / "models" / "llm"
     shown = text(report(folder, out=tmp_path / "pages").public)
-    assert (
-        "A classifier that was trained under differential privacy" in shown
-        and "Single columns" not in shown
-    )
+    assert "A classifier that was trained under differential privacy" in shown
+    assert "Single columns" not in shown
     with pytest.raises(OptionError, match="a classifier draws no records"):
         report(folder, out=tmp_path / "pages", test=rows(1))
 
@@ -267,5 +271,6 @@ def test_a_model_of_before_findings_has_a_page_without_them(model, tmp_path):
 
 def test_the_verdict_and_the_page_state_one_number_of_records(model, pages):
     stated = re.findall(r"about ([\d,]+)(?= records|</dd>)", pages.public.read_text())
-    assert len(stated) == 2 and len(set(stated)) == 1, stated
+    assert len(stated) == 2, stated
+    assert len(set(stated)) == 1, stated
     assert stated[0] == f"{round(model.verdict.figures['records']):,}"

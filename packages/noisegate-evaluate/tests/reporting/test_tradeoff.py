@@ -33,10 +33,12 @@ def gaussian(multiplier, name="sums"):
 @pytest.mark.parametrize("multiplier", [0.3, 1.0, 4.0, 30.0])
 def test_gaussian_sums_have_their_exact_curve(multiplier):
     # The most powerful test of N(0, 1) against N(mu, 1): nothing may be below it, and little above.
-    curve, mu = tradeoff(certificate(gaussian(multiplier))), 1 / multiplier
+    curve = tradeoff(certificate(gaussian(multiplier)))
+    mu = 1 / multiplier
     exact = norm.cdf(norm.ppf(ALARMS) + mu)
     found = np.array([curve.catches(alarm) for alarm in ALARMS])
-    assert (found >= exact - 1e-12).all() and (found <= exact + 0.01).all()
+    assert (found >= exact - 1e-12).all()
+    assert (found <= exact + 0.01).all()
     assert norm.cdf(mu / 2) <= curve.right <= norm.cdf(mu / 2) + 0.004
 
 
@@ -47,24 +49,20 @@ def test_no_threshold_on_the_noise_itself_beats_the_curve():
     without = draw.normal(size=(200_000, 2)) @ shift
     with_it = (draw.normal(size=(200_000, 2)) + shift) @ shift
     for threshold in np.quantile(without, [0.5, 0.9, 0.99]):
-        alarms, caught = (without > threshold).mean(), (with_it > threshold).mean()
+        alarms = (without > threshold).mean()
+        caught = (with_it > threshold).mean()
         # Ten standard errors of a share: a false failure is not to be expected in a lifetime; two thirds of the noise
         # would be seen at once.
-        assert (
-            caught <= curve.catches(alarms) + 0.011
-            and caught >= curve.catches(alarms) - 0.03
-        )
+        assert caught <= curve.catches(alarms) + 0.011
+        assert caught >= curve.catches(alarms) - 0.03
 
 
 def test_the_pair_of_a_certificate_alone_gives_the_region_of_epsilon_and_delta():
     curve = Tradeoff(((1.0, 0.01),))
-    assert curve.catches(0.0) == pytest.approx(0.01) and curve.catches(
-        0.1
-    ) == pytest.approx(np.e * 0.1 + 0.01)
-    assert (
-        curve.catches(0.9) == pytest.approx(1 - (1 - 0.01 - 0.9) / np.e)
-        and curve.catches(1.0) == 1.0
-    )
+    assert curve.catches(0.0) == pytest.approx(0.01)
+    assert curve.catches(0.1) == pytest.approx(np.e * 0.1 + 0.01)
+    assert curve.catches(0.9) == pytest.approx(1 - (1 - 0.01 - 0.9) / np.e)
+    assert curve.catches(1.0) == 1.0
     # Where both lines meet, guesses at even odds are best.
     best = max(
         (1 - alarm + curve.catches(alarm)) / 2 for alarm in np.linspace(0, 1, 10_001)
@@ -82,13 +80,14 @@ def test_steps_on_samples_are_no_better_than_their_stated_pair_and_better_than_i
     stated = certificate(
         event_of(Sampled, name="gradients", rate=0.01, steps=200, **noise)
     )
-    curve, alone = tradeoff(stated), Tradeoff(((stated.epsilon, stated.delta),))
-    assert 0.5 < curve.right < alone.right and all(
-        curve.catches(alarm) <= alone.catches(alarm) for alarm in ALARMS
-    )
+    curve = tradeoff(stated)
+    alone = Tradeoff(((stated.epsilon, stated.delta),))
+    assert 0.5 < curve.right < alone.right
+    assert all(curve.catches(alarm) <= alone.catches(alarm) for alarm in ALARMS)
     assert all(alarm <= curve.catches(alarm) <= 1 for alarm in ALARMS)
 
 
 def test_a_huge_epsilon_promises_nothing_and_overflows_nowhere():
     curve = Tradeoff(((2000.0, 1e-5),))
-    assert curve.catches(1e-9) == 1.0 and curve.right == pytest.approx(1.0)
+    assert curve.catches(1e-9) == 1.0
+    assert curve.right == pytest.approx(1.0)

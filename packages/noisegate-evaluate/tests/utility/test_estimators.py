@@ -35,15 +35,14 @@ def rows(seed, classes=2):
 
 
 def test_the_ranking_is_of_scores_and_not_of_hard_predictions():
-    train, test = rows(0), rows(1)
+    train = rows(0)
+    test = rows(1)
     outcome = train_and_score(SVC, train, test, classes=2, seed=3)
     fitted = LinearSVC(max_iter=100_000, random_state=3).fit(
         train.features, train.labels
     )
-    margins, hard = (
-        fitted.decision_function(test.features),
-        fitted.predict(test.features),
-    )
+    margins = fitted.decision_function(test.features)
+    hard = fitted.predict(test.features)
     assert outcome.scores.roc_auc == roc_auc_score(test.labels, margins)
     assert outcome.scores.average_precision == average_precision_score(
         test.labels, margins
@@ -59,7 +58,8 @@ def test_the_ranking_is_of_scores_and_not_of_hard_predictions():
 
 @pytest.mark.parametrize("only", [0, 2])
 def test_one_class_scores_as_its_constant_prediction(only):
-    train, test = rows(0, classes=3), rows(1, classes=3)
+    train = rows(0, classes=3)
+    test = rows(1, classes=3)
     same = LabelledRows(
         features=train.features, labels=np.full_like(train.labels, only)
     )
@@ -70,7 +70,8 @@ def test_one_class_scores_as_its_constant_prediction(only):
 
 
 def test_a_classifier_that_fails_predicts_the_most_frequent_class():
-    train, test = rows(0), rows(1)
+    train = rows(0)
+    test = rows(1)
     shares = np.array([0] * 50 + [1] * 150)
     uneven = LabelledRows(features=train.features, labels=shares)
     broken = Estimator(
@@ -132,10 +133,8 @@ def test_the_largest_score_is_what_the_classifier_predicts(classes):
 def test_log_odds_order_the_rows_as_the_probabilities_do_and_do_not_round():
     (x, y), (held_out, truth) = blobs(0, 3), blobs(1, 3)
     fitted = GaussianNB().fit(x, y)
-    odds, chances = (
-        class_scores(fitted, held_out, np.arange(3), 3),
-        fitted.predict_proba(held_out),
-    )
+    odds = class_scores(fitted, held_out, np.arange(3), 3)
+    chances = fitted.predict_proba(held_out)
     np.testing.assert_allclose(1 / (1 + np.exp(-odds)), chances, rtol=1e-4)
     (x, y), (held_out, truth) = (
         blobs(0, 2, columns=1_500, gap=0.1),

@@ -54,7 +54,8 @@ def test_each_network_starts_afresh_for_each_seed(report):
 def test_the_test_images_are_read_once_training_is_over(monkeypatch):
     """What is scored cannot have been chosen: the network sees the test images in one pass after the last step."""
     seen = []
-    forward, step = torch.nn.Flatten.forward, torch.optim.SGD.step
+    forward = torch.nn.Flatten.forward
+    step = torch.optim.SGD.step
     monkeypatch.setattr(
         torch.nn.Flatten,
         "forward",
@@ -157,7 +158,8 @@ def test_weights_that_overflow_are_a_constant_predictor_with_a_note(monkeypatch)
 
 
 def test_images_are_standardised_so_that_a_channel_may_have_any_scale():
-    train, test = stripes(0), stripes(9, 300)
+    train = stripes(0)
+    test = stripes(9, 300)
     dim = [
         LabelledRows(features=rows.features / 1024, labels=rows.labels)
         for rows in (train, test)

@@ -49,7 +49,9 @@ PREDICTED = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 0])
 
 
 def test_two_classes_have_the_areas_of_one_point_and_f1_by_share():
-    sensitivity, specificity, precision = 3 / 4, 5 / 6, 3 / 4
+    sensitivity = 3 / 4
+    specificity = 5 / 6
+    precision = 3 / 4
     found = printed_scores(LABELS, PREDICTED, classes=2)
     assert found.roc_auc == pytest.approx((sensitivity + specificity) / 2)
     # Two steps of recall: to 3/4 at the precision of the predicted, then to 1 at the share of the class.

@@ -34,17 +34,17 @@ def report():
 
 def test_an_easy_task_is_learnt(report):
     """By chance the accuracy on 200 test images is 1/2 with a deviation of 0.035."""
-    assert report.models["cnn"].accuracy > 0.9 and report.notes == ()
+    assert report.models["cnn"].accuracy > 0.9
+    assert report.notes == ()
 
 
 def test_each_start_has_its_seed_and_its_choice(report):
-    assert (
-        report.seeds == (4, 5)
-        and len(report.runs["cnn"]) == len(report.choices["cnn"]) == 2
-    )
+    assert report.seeds == (4, 5)
+    assert len(report.runs["cnn"]) == len(report.choices["cnn"]) == 2
     for choice in report.choices["cnn"]:
         (accuracies,) = choice.held_out_accuracy
-        assert len(accuracies) == 5 and accuracies[choice.epoch - 1] == max(accuracies)
+        assert len(accuracies) == 5
+        assert accuracies[choice.epoch - 1] == max(accuracies)
         assert max(accuracies) not in accuracies[choice.epoch :]
     assert report.spread["cnn"].accuracy >= 0
 
@@ -73,7 +73,8 @@ def test_the_test_images_are_asked_about_once_when_all_is_chosen(monkeypatch):
     other = scored(
         stripes(0), LabelledRows(features=test.features, labels=1 - test.labels)
     )
-    assert other.choices == first.choices and other.runs != first.runs
+    assert other.choices == first.choices
+    assert other.runs != first.runs
 
 
 def test_held_out_images_are_not_trained_on(monkeypatch):
@@ -89,7 +90,8 @@ def test_held_out_images_are_not_trained_on(monkeypatch):
 
     monkeypatch.setattr(training.ImageBatches, "batch", watched)
     scored(stripes(0))
-    assert set(trained) == set(range(160)) - held and len(trained) == 2 * 120
+    assert set(trained) == set(range(160)) - held
+    assert len(trained) == 2 * 120
 
 
 def test_images_are_standardised_by_those_trained_on_alone():
@@ -115,7 +117,8 @@ def test_what_cannot_be_learnt_is_a_constant_predictor_with_a_note(labels, reaso
         features=stripes(0).features[: len(labels)], labels=np.array(labels)
     )
     report = scored(train)
-    assert report.models["cnn"].roc_auc == 0.5 and report.choices == {"cnn": (None,)}
+    assert report.models["cnn"].roc_auc == 0.5
+    assert report.choices == {"cnn": (None,)}
     (note,) = report.notes
     assert reason in note
 
