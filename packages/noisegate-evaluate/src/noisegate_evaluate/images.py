@@ -67,8 +67,10 @@ class EncoderFeatures:
         if encoder is None:
             from noisegate_images.networks.encoder import load_encoder
 
-            encoder, name = load_encoder(), "noisegate-encoder-cifar10"
-        self.name, self._encoder = name, encoder
+            encoder = load_encoder()
+            name = "noisegate-encoder-cifar10"
+        self.name = name
+        self._encoder = encoder
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
         """Returns 144 features per image."""

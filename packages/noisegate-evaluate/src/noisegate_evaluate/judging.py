@@ -176,7 +176,8 @@ def _verdicts_of_quantiles(quantiles: Quantiles) -> Iterator[Verdict]:
 
 def _of_numbers(metrics: Mapping[str, MetricResult | None]) -> Iterator[VerdictFinding]:
     """Yields findings on means, on quantiles by their ranks, and on tails by their values."""
-    means, quantiles = metrics.get("means"), metrics.get("quantiles")
+    means = metrics.get("means")
+    quantiles = metrics.get("quantiles")
     if isinstance(means, Means):
         answer = RANKS_SCALE.answer(RANKS_PER_DEVIATION * means.largest)
         off = f"off by {means.largest:.2f} standard deviations"
@@ -212,7 +213,8 @@ def _of_quantiles(quantiles: Quantiles) -> Iterator[VerdictFinding]:
 def of_more(metrics: Mapping[str, MetricResult | None]) -> Verdict:
     """Returns findings that no word rests on: numbers, values missing together, rules of real records."""
     findings = list(_of_numbers(metrics))
-    missing, rules = metrics.get("missing"), metrics.get("rules")
+    missing = metrics.get("missing")
+    rules = metrics.get("rules")
     if isinstance(missing, MissingTogether):
         findings.append(_of_missing(missing))
     if isinstance(rules, RulesKept):
@@ -350,7 +352,8 @@ def of_models(
         return None
     if ceiling is None:
         return _of_models_alone(score, getattr(made.mean, name), chance)
-    synthetic, real = getattr(made.mean, name), getattr(ceiling.mean, name)
+    synthetic = getattr(made.mean, name)
+    real = getattr(ceiling.mean, name)
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
     compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:

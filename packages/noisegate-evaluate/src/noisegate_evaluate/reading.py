@@ -448,10 +448,8 @@ def _tolerant_parser(column: Column) -> Parser:
 
 def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
     if is_text(values.type):
-        naive, aware = (
-            parse_timestamps(values, aware=False),
-            parse_timestamps(values, aware=True),
-        )
+        naive = parse_timestamps(values, aware=False)
+        aware = parse_timestamps(values, aware=True)
         found = Parsed(
             np.where(naive.is_bad, aware.numbers, naive.numbers),
             naive.is_bad & aware.is_bad,
@@ -481,7 +479,8 @@ def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
     other = getattr(column, "other", None)
     unknown = -1 if other is None else column.levels.index(other)
     distinct = values.dictionary_encode()
-    cells, rows = distinct.dictionary.to_pylist(), distinct.indices.to_numpy()
+    cells = distinct.dictionary.to_pylist()
+    rows = distinct.indices.to_numpy()
     codes = np.array(
         [
             places.get(_spelled(cell), places.get(_guess(cell), unknown))
@@ -489,10 +488,8 @@ def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
         ],
         dtype=np.int32,
     )
-    found, missing = (
-        codes[rows],
-        np.array([cell != cell for cell in cells], dtype=np.bool_)[rows],
-    )
+    found = codes[rows]
+    missing = np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
     return Parsed(found, (found < 0) & ~missing, missing)
 
 

@@ -90,7 +90,8 @@ def downstream_scores(
         progress=progress,
     )
     remarks = (*rows.remarks, *(_one_class(train.labels, column) or report.remarks))
-    number, averaging = len(column.levels), f"positive class {column.levels[-1]!r}"
+    number = len(column.levels)
+    averaging = f"positive class {column.levels[-1]!r}"
     if number != 2:
         averaging = f"macro average, one against the rest, over the classes of the test table ({number} levels)"
     return replace(report, label=column.name, averaging=averaging, remarks=remarks)
@@ -243,7 +244,8 @@ def _one_class(labels: np.ndarray, column: CodedColumn) -> tuple[str, ...]:
     )
 
 
-REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"
+REGRESSORS = 2
+REGRESSORS_VERSION = "2026.1"
 """How many there are, and the version of the list; figures of two versions are not comparable."""
 
 
@@ -319,8 +321,10 @@ def regression_scores(
     if reason := unscorable(test, schema, regress=True):
         raise DataError(f"no regression scores: {reason}")
     rows = LabelledTables.of(synthetic, test, schema, seed=seed)
-    train, real = rows.labels["training"], rows.labels["test"]
-    models, remarks = {}, list(rows.remarks)
+    train = rows.labels["training"]
+    real = rows.labels["test"]
+    models = {}
+    remarks = list(rows.remarks)
     if len(np.unique(train)) > 1:
         features = rows.features()
         for name, regressor in regressors(seed).items():

@@ -48,27 +48,29 @@ Progress = Callable[
     [int, int], None
 ]  # called with the runs that were done and how many there will be
 CHANCE = 1e-4  # that anything in a report is wrong
-PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = (
-    "projection",
-    "one-run",
-    "samples",
-    "attribute",
-)
+PROJECTION = "projection"
+ONE_RUN = "one-run"
+SAMPLES = "samples"
+ATTRIBUTE = "attribute"
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
 # to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
-ANSWERS, _FEWEST = 200, 40
+ANSWERS = 200
+_FEWEST = 40
 _CANDIDATES, _FEW = (
     32,
     12,
 )  # few of what takes long: families, and records whose teachers are trained
-_CANARIES, _GUESSED = 400, 0.25
+_CANARIES = 400
+_GUESSED = 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
 _PRIORS = (
     4.0,
     1e-4,
 )  # an attacker takes noise to be as loud as is stated (4 is 1 over a coin's variance), one quiet
-_RUNS, _ROWS, _NEAR = 60, 200, 0.1
+_RUNS = 60
+_ROWS = 200
+_NEAR = 0.1
 _VALUES = 8  # of a column that is guessed, at most
 
 

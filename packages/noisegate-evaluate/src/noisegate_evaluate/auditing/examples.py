@@ -38,10 +38,8 @@ Family: TypeAlias = "Mapping[str, pa.Table]"
 """One record of the first table and all that is linked to it, as tables by name."""
 UNIT = "noisegate audited unit"
 _TRIES = 200
-_AGE, _DOSE = (
-    Integer(name="age", lower=0, upper=100),
-    Continuous(name="dose", lower=0.0, upper=1.0, missing=True),
-)
+_AGE = Integer(name="age", lower=0, upper=100)
+_DOSE = Continuous(name="dose", lower=0.0, upper=1.0, missing=True)
 _WARD = Categorical(name="ward", levels=("north", "south", "east", "west"))
 TABLE = Schema((_AGE, _DOSE, _WARD, Boolean(name="ill")), label="ill")
 _VISIT = Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent")))
@@ -270,7 +268,8 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
         )
     }
     for link in schema.links:
-        child, parents = link.child, rows[link.parent.name]
+        child = link.child
+        parents = rows[link.parent.name]
         numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
         of = np.repeat(np.arange(len(parents)), numbers[place % len(numbers)])
         drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(

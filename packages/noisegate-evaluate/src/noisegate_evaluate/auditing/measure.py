@@ -131,13 +131,12 @@ def spread_limits(
     from scipy import stats
 
     numbers = np.asarray(values, dtype=np.float64)
-    count, total = (
-        numbers.size if degrees is None else degrees,
-        float(np.square(numbers).sum()),
-    )
+    count = numbers.size if degrees is None else degrees
+    total = float(np.square(numbers).sum())
     if not count:
         return 0.0, math.inf
-    low, high = stats.chi2.isf(chance / 2, count), stats.chi2.ppf(chance / 2, count)
+    low = stats.chi2.isf(chance / 2, count)
+    high = stats.chi2.ppf(chance / 2, count)
     return math.sqrt(total / low), math.sqrt(total / high)
 
 
@@ -175,7 +174,8 @@ def sensitivity_factor(
                 return False
         return True
 
-    low, high = 1e-3, _LARGEST
+    low = 1e-3
+    high = _LARGEST
     if not possible(high):
         return high
     while high > low * _NEAR:
@@ -205,7 +205,8 @@ def one_run_epsilon(
     """
     from scipy import stats
 
-    low, high = 0.0, 50.0
+    low = 0.0
+    high = 50.0
     while high - low > 1e-3:
         middle = (low + high) / 2
         guessed = stats.binom(guesses, 1 / (1 + math.exp(-middle)))
@@ -252,7 +253,8 @@ class Seen:
         """Adds an answer, and the exact sums of both worlds, (2, …): all over the standard deviation of its noise."""
         if noisy.shape != worlds[0].shape:
             return  # its form tells already
-        left, apart = noisy - worlds[self.world], worlds[1] - worlds[0]
+        left = noisy - worlds[self.world]
+        apart = worlds[1] - worlds[0]
         length = float(np.linalg.norm(apart))
         self.reach[name] = math.hypot(self.reach.get(name, 0.0), length)
         self.leave(left, left.size)
@@ -299,7 +301,8 @@ def see_step(
     Whether a record that is there was sampled is not known, so what is looked at is orthogonal to the vectors of all
     samples of those. Under replace-one world 0 has an old record, which stands before the new one.
     """
-    replaced, name = adjacency is Adjacency.REPLACE_ONE, steps_of(plan).query.name
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    name = steps_of(plan).query.name
     # Of samples with what only a world has, which may be nothing, without and with the record of both.
     shared = [vectors(()), vectors((0,))]
     new = 2 if replaced else 1
@@ -319,7 +322,8 @@ def see_step(
     basis = orthonormal(np.stack(shared))
     means = [(1 - rate) * alone + rate * both for alone, both in own]
     apart = means[1] - means[0] - basis.T @ (basis @ (means[1] - means[0]))
-    length, reach = float(np.linalg.norm(apart)), 0.0
+    length = float(np.linalg.norm(apart))
+    reach = 0.0
     if length > _NOTHING:
         along = apart / length
         places = [np.array([along @ vector for vector in one]) for one in own]
@@ -345,8 +349,10 @@ def see_sums(seen: Seen, plan: Plan, noisy: Vector, worlds: Vector) -> None:
     Where shards may be left out, an attacker who knows which were asked is not told by how much the worlds differ on
     the whole: nothing is added to the score.
     """
-    query, before = steps_of(plan).query, seen.score
-    name, rate = query.name, query.sampling_probability
+    query = steps_of(plan).query
+    before = seen.score
+    name = query.name
+    rate = query.sampling_probability
     seen.answer(name, noisy, worlds)
     square = float(np.square(worlds[1] - worlds[0]).sum())
     if rate < 1:
@@ -384,7 +390,8 @@ _UNITS = (
     2.0**20
 )  # grid units of a measured question: so many that no sampler's slack matters
 # Noise that is quieter than this part of what was stated counts as so loud: bounds on ε grow no further, and PLDs end.
-_QUIETEST, _QUIETEST_SAMPLED = 1e-3, 0.2
+_QUIETEST = 1e-3
+_QUIETEST_SAMPLED = 0.2
 
 
 def measured(
@@ -508,12 +515,11 @@ def guessed_factor(
 
 def by_threshold(scores: Vector, worlds: npt.NDArray[np.int_], learnt: Flags) -> Flags:
     """Returns which runs lie on the side of the best threshold, of those learnt from, where world 1 is."""
-    known, truth = scores[learnt], worlds[learnt] == 1
+    known = scores[learnt]
+    truth = worlds[learnt] == 1
     order = np.argsort(known)
-    ones, zeros = (
-        np.cumsum(truth[order]) / max(truth.sum(), 1),
-        np.cumsum(~truth[order]) / max((~truth).sum(), 1),
-    )
+    ones = np.cumsum(truth[order]) / max(truth.sum(), 1)
+    zeros = np.cumsum(~truth[order]) / max((~truth).sum(), 1)
     gap = zeros - ones
     place = int(np.argmax(np.abs(gap)))
     threshold = known[order][place : place + 2].mean()

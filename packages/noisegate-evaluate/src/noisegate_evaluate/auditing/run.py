@@ -35,7 +35,8 @@ KINDS = {
     "ward": "categorical",
     "drug": "categorical",
 }
-_NUMERIC, _TEXTS = ("age", "dose"), ("ward", "drug")
+_NUMERIC = ("age", "dose")
+_TEXTS = ("ward", "drug")
 _VALUES = {"age": 40, "dose": 0.5, "ward": "north", "drug": "none"}
 _FAR = 60  # so many standard deviations stand between either half and nothing, or the threshold
 _MOST = 10**6
@@ -64,7 +65,8 @@ def audit_discovery(
         raise OptionError(
             f"epsilon={budget.epsilon:g} is too small to audit a discovery: take 0.01 or more."
         )
-    replaced, seen = budget.adjacency is Adjacency.REPLACE_ONE, list[Seen]()
+    replaced = budget.adjacency is Adjacency.REPLACE_ONE
+    seen = list[Seen]()
     for done in range(runs):
         world = done % 2
         found = _gate(

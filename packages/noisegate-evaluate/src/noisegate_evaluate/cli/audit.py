@@ -72,7 +72,8 @@ def audit_command(
     """
     from noisegate_evaluate.auditing.run import audit as attack
 
-    begun, given = time.monotonic(), parse_settings(settings, public)
+    begun = time.monotonic()
+    given = parse_settings(settings, public)
 
     def note(done: int, total: int) -> str:
         left = (time.monotonic() - begun) / max(done, 1) * (total - done)

@@ -31,7 +31,8 @@ from noisegate_evaluate.reading import (
     some_rows,
 )
 
-MOST_ROWS, MOST_COLUMNS = 20_000, 60
+MOST_ROWS = 20_000
+MOST_COLUMNS = 60
 STRONG = 0.3  # associations of real records from here on count as strong
 QUANTILES = (0.05, 0.5, 0.95)
 _COMPARED = 10_000
@@ -519,7 +520,8 @@ def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
     if len(groups) < 2 or len(numbers) <= len(groups) or np.ptp(numbers) == 0:
         return math.nan
     centred = numbers - numbers.mean()
-    sums, counts = np.bincount(member, weights=centred), np.bincount(member)
+    sums = np.bincount(member, weights=centred)
+    counts = np.bincount(member)
     explained = float((sums**2 / counts).sum() / (centred @ centred))
     corrected = 1 - (1 - explained) * (len(numbers) - 1) / (len(numbers) - len(groups))
     return math.sqrt(min(1.0, max(0.0, corrected)))
@@ -530,7 +532,9 @@ def _cramers_v(left: np.ndarray, right: np.ndarray) -> float:
     (rows, row), (columns, column) = (
         np.unique(codes, return_inverse=True) for codes in (left, right)
     )
-    r, c, n = len(rows), len(columns), len(left)
+    r = len(rows)
+    c = len(columns)
+    n = len(left)
     if min(r, c) < 2:
         return math.nan
     counts = np.bincount(row * c + column, minlength=r * c).reshape(r, c)

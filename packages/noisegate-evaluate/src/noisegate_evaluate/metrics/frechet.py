@@ -223,10 +223,8 @@ def manifold_figures(
     check_features(synthetic, real, least=neighbours + 1)
     # Distances do not change, and rounding is smallest around the mean.
     centre = real.astype(np.float64).mean(axis=0)
-    ours, theirs = (
-        synthetic.astype(np.float64) - centre,
-        real.astype(np.float64) - centre,
-    )
+    ours = synthetic.astype(np.float64) - centre
+    theirs = real.astype(np.float64) - centre
     our_balls, their_balls = (_balls(rows, neighbours) for rows in (ours, theirs))
     inside_theirs = np.zeros(len(ours), dtype=np.int64)
     inside_ours = np.zeros(len(theirs), dtype=np.int64)

@@ -119,7 +119,8 @@ def column_shares(
     """Returns one column of two tables that are not empty; numbers and dates in equal-width bins of the bounds."""
     both = (cells(table, column, schema, bins=bins) for table in (synthetic, real))
     ours, theirs = (np.bincount(found.codes, minlength=found.size) for found in both)
-    shares, real_shares = ours / ours.sum(), theirs / theirs.sum()
+    shares = ours / ours.sum()
+    real_shares = theirs / theirs.sum()
     return ColumnShares(
         column=column,
         real=real_shares,
@@ -232,7 +233,8 @@ def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
     """
     from scipy.special import gammaln, xlog1py, xlogy
 
-    dealt, rows = float(left.sum()), float(left.sum() + right.sum())
+    dealt = float(left.sum())
+    rows = float(left.sum() + right.sum())
     share = dealt / rows
     counts, times = np.unique((left + right)[left + right > 0], return_counts=True)
     counts = counts.astype(np.float64)
@@ -270,7 +272,8 @@ def cell_counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> Counts
     """Records in each cell of a marginal of (codes, size): of the first ``split`` rows, and of the others."""
     codes, size = columns[0]
     for more, its_size in columns[1:]:
-        codes, size = codes * its_size + more, size * its_size
+        codes = codes * its_size + more
+        size = size * its_size
         if size > _DENSE_CELLS:
             # Renumbering after each column also keeps the mixed-radix code far from int64 overflow.
             present, codes = np.unique(codes, return_inverse=True)

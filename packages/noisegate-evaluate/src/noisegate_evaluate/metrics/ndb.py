@@ -115,7 +115,8 @@ def different_bins(
 
 def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Returns z of the two-proportion test on two counts, (bins,), with the pooled share; 0 for none or all of both."""
-    n, m = int(first.sum()), int(second.sum())
+    n = int(first.sum())
+    m = int(second.sum())
     pooled = (first + second) / (n + m)
     error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
     apart = first / n - second / m

@@ -174,7 +174,11 @@ def printed_columns(
     return rows
 
 
-_BAR_WIDTH, _BAR_ROW, _BAR_NAMES, _BAR_RIGHT, _BAR_AXIS = 350, 20, 170, 12, 22
+_BAR_WIDTH = 350
+_BAR_ROW = 20
+_BAR_NAMES = 170
+_BAR_RIGHT = 12
+_BAR_AXIS = 22
 _BAR_LETTERS = 23  # of a name, such as a span of days
 
 
@@ -302,7 +306,11 @@ def heat_map(
     )
 
 
-_SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240, 52, 40, 8, 22
+_SIDE = 240
+_LEFT = 52
+_BOTTOM = 40
+_TOP = 8
+_RIGHT = 22
 Points: TypeAlias = Sequence[tuple[float, float]]
 
 

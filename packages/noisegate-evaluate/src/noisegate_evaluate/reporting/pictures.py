@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from PIL import Image, ImageDraw
 
-FONT, INK = "DejaVu Sans", "#2b2f36"
+FONT = "DejaVu Sans"
+INK = "#2b2f36"
 _PANEL, _NAMES, _HEAD = 1.15, 1.5, 0.55  # inches
 _MOST_ACROSS = 24
 PREFIX = "private-"  # what the name of the file must start with, so that it is not handed on by mistake
@@ -39,8 +40,10 @@ _EXPLAINED = (
 )
 _AT_ONCE = 2000
 _SIDE = 64  # pixels of one image on the sheet; larger ones keep their size
-_GAP, _RULE = 4, 12
-_INK, _PAPER = (154, 52, 18), (255, 255, 255)
+_GAP = 4
+_RULE = 12
+_INK = (154, 52, 18)
+_PAPER = (255, 255, 255)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +91,8 @@ def maps_picture(
         raise OptionError(
             f"smooth={smooth!r} must be from 0 to the longer side of the images, in pixels"
         )
-    width, height = _NAMES + across * _PANEL + 0.1, _HEAD + len(rows) * _PANEL + 0.1
+    width = _NAMES + across * _PANEL + 0.1
+    height = _HEAD + len(rows) * _PANEL + 0.1
     with matplotlib.rc_context({"text.parse_math": False, "font.family": [FONT]}):
         figure = Figure(figsize=(width, height), facecolor="white")
         figure.text(
@@ -192,7 +196,8 @@ def nearest_picture(
     near = real.pixels[nearest(shown, real.pixels, features or Pixels(), neighbours)]
     from PIL.PngImagePlugin import PngInfo
 
-    words, content = PngInfo(), io.BytesIO()
+    words = PngInfo()
+    content = io.BytesIO()
     words.add_text("Comment", WARNING)
     _sheet(shown, near).save(content, format="PNG", pnginfo=words)
     save_picture(target, content.getvalue(), private=True)
@@ -216,10 +221,8 @@ def nearest(
         found = np.broadcast_to(np.arange(start, start + len(theirs)), squares.shape)
         places = np.hstack([places, found])
         best = np.argsort(apart, axis=1, kind="stable")[:, :neighbours]
-        apart, places = (
-            np.take_along_axis(apart, best, axis=1),
-            np.take_along_axis(places, best, axis=1),
-        )
+        apart = np.take_along_axis(apart, best, axis=1)
+        places = np.take_along_axis(places, best, axis=1)
     return places
 
 
@@ -230,7 +233,8 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
     scale = max(1, _SIDE // max(shown.shape[1:3]))
     height, width = (scale * side + _GAP for side in shown.shape[1:3])
     across = max(width * (1 + near.shape[1]) + _RULE + _GAP, 480)
-    banner, small = 64, 24
+    banner = 64
+    small = 24
     sheet = Image.new(
         "RGB", (across, 2 * banner + small + height * len(shown) + _GAP), _PAPER
     )

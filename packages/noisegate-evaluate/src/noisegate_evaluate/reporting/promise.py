@@ -205,7 +205,8 @@ def tradeoff(certificate: Certificate) -> Tradeoff:
 def promised(release: Release) -> dict[str, Any]:
     """Returns what the page of any release says of the promise, by the names of the template."""
     certificate = release.certificate
-    together, settings = with_discovery(certificate), certificate.public.get("settings")
+    together = with_discovery(certificate)
+    settings = certificate.public.get("settings")
     curve = tradeoff(together)
     is_linked = isinstance(release.stated_schema, LinkedSchema)
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".

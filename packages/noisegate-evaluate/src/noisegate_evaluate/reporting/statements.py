@@ -121,7 +121,8 @@ def _stated(name: str, value: str | Sequence[str]) -> list[str]:
         raise OptionError(
             f"{said('field', name)} is not known; choose one of {choices(name, OWNER)}."
         )
-    field, lines = _FIELDS[name], [value] if isinstance(value, str) else list(value)
+    field = _FIELDS[name]
+    lines = [value] if isinstance(value, str) else list(value)
     shown = said("field", f"{name}={', '.join(map(str, lines))}")
     if len(lines) > 1 and not field.get("several"):
         raise OptionError(f"{shown}: is given {len(lines)} times; give it once.")

@@ -33,8 +33,11 @@ REPEATS, EPOCHS, AUGMENTED_EPOCHS = (
     300,
     1000,
 )  # fresh starts of each network in the paper, and epochs
-LEARNING_RATE, LATER_RATE = 0.01, 0.001
-MOMENTUM, WEIGHT_DECAY, BATCH = 0.9, 5e-4, 256
+LEARNING_RATE = 0.01
+LATER_RATE = 0.001
+MOMENTUM = 0.9
+WEIGHT_DECAY = 5e-4
+BATCH = 256
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 

@@ -82,7 +82,8 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
     )
     each = []
     for target in targets:
-        truth, given = labels == target, probabilities[:, target]
+        truth = labels == target
+        given = probabilities[:, target]
         areas = {"roc_auc": float(roc_auc_score(truth, given))}
         areas["average_precision"] = float(average_precision_score(truth, given))
         f1 = float(f1_score(truth, predicted == target, zero_division=0.0))

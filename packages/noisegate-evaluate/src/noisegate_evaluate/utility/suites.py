@@ -272,7 +272,8 @@ def networks(
     Raises:
         OptionError: a name is unknown, or there is none.
     """
-    known, options = offered.read_networks(",".join(names)), options or NetworkOptions()
+    known = offered.read_networks(",".join(names))
+    options = options or NetworkOptions()
     recipes = tuple(Network(name=name, training=options.training) for name in known)
     details = {"networks": list(known), "training": options.training.in_report()}
     version = offered.NETWORKS_VERSION

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 Fresh: TypeAlias = Callable[[], nn.Module]
 Told: TypeAlias = EpochDone | None
-SHIFT, SCALE, DEGREES = 1 / 8, 0.2, 45.0
+SHIFT = 1 / 8
+SCALE = 0.2
+DEGREES = 45.0
 RISE = 0.25  # share of the steps in which the learning rate rises
 _SEEN_AT_ONCE = 1000
 _Split: TypeAlias = tuple[
@@ -50,7 +52,8 @@ def last_answer(
     all three changes of augmentation are one bilinear resampling, and images are standardised by the *training* images.
     """
     device = next(network.parameters()).device
-    fixed, random = training.in_report(), torch.Generator().manual_seed(seed)
+    fixed = training.in_report()
+    random = torch.Generator().manual_seed(seed)
     rates = {
         "lr": fixed["learning_rate"],
         "momentum": fixed["momentum"],
@@ -65,10 +68,8 @@ def last_answer(
         deviation = (images - mean).square().mean(dim=(0, 2, 3), keepdim=True).sqrt()
         # 1 for a channel that is the same everywhere.
         deviation = deviation.where(deviation > 0, deviation.new_ones(()))
-        images, labels = (
-            (images - mean) / deviation,
-            torch.tensor(train.labels, dtype=torch.long, device=device),
-        )
+        images = (images - mean) / deviation
+        labels = torch.tensor(train.labels, dtype=torch.long, device=device)
         network.train()
         for epoch in range(training.passes):
             if 2 * epoch >= training.passes:
@@ -213,7 +214,8 @@ class ImageBatches:
     def __init__(
         self, rows: LabelledRows, device: torch.device, *, standard: np.ndarray
     ) -> None:
-        self.rows, self.device = rows, device
+        self.rows = rows
+        self.device = device
         height, width, channels = rows.image
         full = 255.0 if rows.features.dtype == np.uint8 else 1.0
         total = np.zeros((2, channels))
