@@ -341,60 +341,74 @@ _LEARNT: Question = "what models learn of the label"
 
 
 def of_models(
-    score: str, name: str, chance: float, made: Any, ceiling: Any
+    score: str, attribute: str, chance: float, scores: Any, ceiling: Any
 ) -> Verdict | None:
     """Returns the word for the part of a mean score above chance that is kept.
 
     Without models of real records the word is not known, but for synthetic ones that
     teach nothing: these are rough at best.
+
+    Args:
+        score: Name of the score.
+        attribute: The attribute that has it.
+        chance: What guessing reaches.
+        scores: The report of models of synthetic records; None where none was scored.
+        ceiling: The report of models of real records; None without.
     """
-    if made is None:
+    if scores is None:
         return None
+    synthetic = getattr(scores.mean, attribute)
     if ceiling is None:
-        return _of_models_alone(score, getattr(made.mean, name), chance)
-    synthetic = getattr(made.mean, name)
-    real = getattr(ceiling.mean, name)
+        return _of_models_alone(score, synthetic, chance)
+    real = getattr(ceiling.mean, attribute)
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
-    compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
+    compared = (
+        f"models reach {score} {synthetic:.3f} where those of real records reach "
+        f"{real:.3f}"
+    )
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:
         return verdict_of(
             None,
             f"{compared}, hardly better than guessing: nothing follows from it",
             "",
-            (not_known(_LEARNT, "models of real records hardly learn it either"),),
+            [not_known(_LEARNT, "models of real records hardly learn it either")],
             **figures,
         )
     # What is said is the part itself; the word forgives what may be chance.
-    plain = max((synthetic - chance) / (real - chance), 0.0)
-    kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
-    reason = f"{compared}: {plain:.0%} of what there is to learn"
+    part = max((synthetic - chance) / (real - chance), 0.0)
+    lost = max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
+    kept = 1 - lost
     finding = VerdictFinding(
         question=_LEARNT,
         answer=KEPT_SCALE.answer(kept),
-        detail=f"{plain:.0%} of what there is to learn; {score} {synthetic:.3f} of {real:.3f}",
+        detail=f"{part:.0%} of what there is to learn; {score} {synthetic:.3f} of {real:.3f}",
     )
     return verdict_of(
-        word_of_kept(kept), reason, _MODEL_CURE, (finding,), **figures, kept=kept
+        word_of_kept(kept),
+        f"{compared}: {part:.0%} of what there is to learn",
+        _MODEL_CURE,
+        [finding],
+        **figures,
+        kept=kept,
     )
 
 
 def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
     """Returns what models of synthetic records say alone: that they learn nothing, or else nothing."""
-    cure = "real training records beside, which say what there is to learn"
     reached = f"models of synthetic records reach {score} {synthetic:.3f}"
+    cure = "real training records beside, which say what there is to learn"
     figures = {"score": score, "score_of_synthetic": synthetic}
-    is_guessing = math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL
-    if is_guessing:
-        guessing = f"{reached}, hardly better than guessing"
-        lost = VerdictFinding(
+    if math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL:
+        finding = VerdictFinding(
             question=_LEARNT,
             answer="lost",
             detail=f"{score} {synthetic:.3f}, hardly better than guessing",
         )
-        return verdict_of("rough", guessing, cure, (lost,), **figures)
-    unknown = f"{reached}: what they miss is not known without real training records"
+        reason = f"{reached}, hardly better than guessing"
+        return verdict_of("rough", reason, cure, [finding], **figures)
+    reason = f"{reached}: what they miss is not known without real training records"
     finding = not_known(_LEARNT, "needs the training records")
-    return replace(verdict_of(None, unknown, "", (finding,), **figures), cures=(cure,))
+    return replace(verdict_of(None, reason, "", [finding], **figures), cures=(cure,))
 
 
 def unmeasured_findings() -> dict[Question, VerdictFinding]:

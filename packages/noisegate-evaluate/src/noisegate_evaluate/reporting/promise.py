@@ -33,13 +33,16 @@ from noisegate.schema.linked.schema import LinkedSchema
 from noisegate_evaluate.reporting.charts import Chart, lines, number
 from noisegate_evaluate.reporting.released import released_total
 
-_PARTS = tuple(
-    10 ** (-exponent / 24) for exponent in range(8, 145)
-)  # from a half down to 1e-6
+# From a half down to 1e-6.
+_PARTS = tuple(10 ** (-exponent / 24) for exponent in range(8, 145))
+# At these δ the ε of all that was run is computed: also near 1, where the curve ends.
 _DELTAS = (*(1 - part for part in _PARTS[:48]), *_PARTS)
-_FEW = (0.5, 0.2, 0.05, 0.01, 1e-3, 1e-4)  # where each takes up to a second
+# Where each takes up to a second.
+_FEW_DELTAS = (0.5, 0.2, 0.05, 0.01, 1e-3, 1e-4)
+# False alarms at which the table of the chart says what is caught.
 _ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _POINTS = 80
+# What the queries of methods are of, by name.
 _MEANINGS = {
     "fine": "how the values of each numeric column are spread, on fine cells",
     "coarse": "the same on few cells",
@@ -95,26 +98,25 @@ def query_rows(
 def tradeoff_chart(curve: Tradeoff) -> Chart:
     """Returns the curve of what an attacker catches at most over the false alarms, beside that of guessing."""
     # More points where the curve is steep.
-    alarms = [(place / _POINTS) ** 2 for place in range(_POINTS + 1)]
-    points = [(alarm, curve.catches(alarm)) for alarm in alarms]
-    title = "What an attacker can reach at most"
-    told = f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who are there are caught."
+    alarms = [(index / _POINTS) ** 2 for index in range(_POINTS + 1)]
     headings = ("false alarms", "caught, at most")
-    drawn = lines(
+    drawing = lines(
         "tradeoff",
-        title,
-        told,
-        {"guess": [(0.0, 0.0), (1.0, 1.0)], "curve": points},
+        "What an attacker can reach at most",
+        f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who "
+        "are there are caught.",
+        {
+            "guess": [(0.0, 0.0), (1.0, 1.0)],
+            "curve": [(alarm, curve.catches(alarm)) for alarm in alarms],
+        },
         headings,
     )
-    rows = [
-        (
-            f"{100 * alarm:g} %",
-            f"{math.ceil(100 * curve.catches(alarm) * 100 - 1e-9) / 100:g} %",
-        )
-        for alarm in _ALARMS
-    ]
-    return Chart(drawing=drawn, headings=headings, rows=rows)
+    rows = []
+    for alarm in _ALARMS:
+        # Rounded up to a hundredth of a percent.
+        caught = math.ceil(10_000 * curve.catches(alarm) - 1e-9) / 100
+        rows.append((f"{100 * alarm:g} %", f"{caught:g} %"))
+    return Chart(drawing=drawing, headings=headings, rows=rows)
 
 
 def _sensitivity_and_noise(event: Event, std: float | None) -> dict[str, str]:
@@ -160,7 +162,7 @@ class Tradeoff:
     """Pairs (ε, δ) for each of which what was run is differentially private.
 
     Examples:
-        >>> from noisegate_evaluate.reporting.public import Tradeoff
+        >>> from noisegate_evaluate.reporting.promise import Tradeoff
         >>> pure = Tradeoff(((1.0, 0.0),))
         >>> round(pure.catches(0.05), 3), round(pure.right, 3)
         (0.136, 0.731)
@@ -170,15 +172,17 @@ class Tradeoff:
 
     def catches(self, false_alarms: float) -> float:
         """Returns the largest share of cases that a test catches which raises at most this share of false alarms."""
-        caught = []
+        bounds = []
         for epsilon, delta in self.pairs:
-            caught.append(
-                min(math.exp(min(epsilon, 700)) * false_alarms + delta, 1.0)
-                if false_alarms
-                else delta
-            )
-            caught.append(1 - math.exp(-epsilon) * max(1 - delta - false_alarms, 0.0))
-        return min(caught)
+            bound = delta
+            if false_alarms:
+                # e^700 is about the largest float.
+                odds = math.exp(min(epsilon, 700))
+                bound = min(odds * false_alarms + delta, 1.0)
+            bounds.append(bound)
+            missed = math.exp(-epsilon) * max(1 - delta - false_alarms, 0.0)
+            bounds.append(1 - missed)
+        return min(bounds)
 
     @property
     def right(self) -> float:
@@ -195,7 +199,7 @@ def tradeoff(certificate: Certificate) -> Tradeoff:
     events = certificate.composed
     is_slow = any(isinstance(event, StepEvent) and event.rate < 1 for event in events)
     pairs = [(certificate.epsilon, certificate.delta)]
-    for delta in (_FEW if is_slow else _DELTAS) if events else ():
+    for delta in (_FEW_DELTAS if is_slow else _DELTAS) if events else ():
         epsilon = accounting.epsilon(events, delta, certificate.adjacency)
         if math.isfinite(epsilon):
             pairs.append((epsilon, delta))
@@ -207,35 +211,37 @@ def promised(release: Release) -> dict[str, Any]:
     certificate = release.certificate
     together = with_discovery(certificate)
     settings = certificate.public.get("settings")
+    if not isinstance(settings, dict):
+        settings = {}
     curve = tradeoff(together)
     is_linked = isinstance(release.stated_schema, LinkedSchema)
-    # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
+    # A unit that has several records is called "all records of ..." or "one record of
+    # ... with all that belongs to it".
     whole = bool(certificate.contributions) or is_linked
+    if whole:
+        # "one patient", of all records of one patient.
+        somebody = certificate.unit.removeprefix("all records of ")
+        neighbours = certificate.adjacency.sentence(certificate.unit)
+    else:
+        somebody = f"one {certificate.unit}"
+        neighbours = certificate.adjacency.sentence()
     return {
         "certificate": certificate,
         "together": together,
         "recomputed": certificate.check(),
         "digest": certificate.digest(),
-        # "one patient", of all records of one patient.
-        "somebody": certificate.unit.removeprefix("all records of ")
-        if whole
-        else f"one {certificate.unit}",
-        "neighbours": certificate.adjacency.sentence(certificate.unit)
-        if whole
-        else certificate.adjacency.sentence(),
+        "somebody": somebody,
+        "neighbours": neighbours,
         "whole": whole,
         "protection": protection(together, is_linked=is_linked),
         "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
-        "right": min(
-            math.ceil(100 * curve.right - 1e-9), 100
-        ),  # of 100 guesses at even odds, at most
-        "tradeoff": tradeoff_chart(curve),
+        # Of 100 guesses at even odds, and of 100 cases at 5 % false alarms, at most.
+        "right": min(math.ceil(100 * curve.right - 1e-9), 100),
         "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
+        "tradeoff": tradeoff_chart(curve),
         "questions": query_rows(certificate, release.noise_std),
         "bought": schema_cost_sentence(certificate),
-        "settings": [(str(name), str(value)) for name, value in settings.items()]
-        if isinstance(settings, dict)
-        else [],
+        "settings": [(str(name), str(value)) for name, value in settings.items()],
     }
 
 
