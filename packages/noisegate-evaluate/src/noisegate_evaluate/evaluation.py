@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -57,7 +58,8 @@ class Evaluation:
         measure_sides: Measures the synthetic, the test and the training records, which
             may be None, and takes the schema as the third argument: one of
             `evaluate_tables`, `evaluate_linked` and `evaluate_images`.
-        page_of_sides: Returns what a private page shows beside the figures of a report.
+        page: Returns what a private page shows of a report and its sides, by a seed of
+            what is drawn for it.
         max_drawn: How many records of a model a private page compares at most.
         notes: What was unusual about the records that were read, in words.
     """
@@ -67,7 +69,7 @@ class Evaluation:
     draw: Callable[[Any, int, int], Any]
     count: Callable[[Any], int]
     measure_sides: Callable[..., Any]
-    page_of_sides: Callable[..., PrivatePage]
+    page: Callable[..., PrivatePage]
     max_drawn: int
     notes: list[str] = field(default_factory=list)
 
@@ -85,12 +87,6 @@ class Evaluation:
             report, notes=(*report.notes, *self.notes)
         )
         return measured
-
-    def page(
-        self, report: Report | ImageReport, sides: Sides[Any], *, seed: int
-    ) -> PrivatePage:
-        """Returns what a private page shows of the records and of their report."""
-        return self.page_of_sides(report, sides, self.schema, seed=seed)
 
 
 def table_evaluation(schema: Schema, *, show_values: bool = False) -> Evaluation:
@@ -125,7 +121,7 @@ def table_evaluation(schema: Schema, *, show_values: bool = False) -> Evaluation
         draw=draw,
         count=len,
         measure_sides=evaluate_tables,
-        page_of_sides=page_of_table,
+        page=partial(page_of_table, schema=schema),
         max_drawn=50_000,
         notes=notes,
     )
@@ -152,7 +148,7 @@ def linked_evaluation(schema: LinkedSchema) -> Evaluation:
         draw=draw,
         count=lambda tables: len(tables[schema.root.name]),
         measure_sides=evaluate_linked,
-        page_of_sides=page_of_linked,
+        page=partial(page_of_linked, schema=schema),
         max_drawn=20_000,
     )
 
@@ -178,7 +174,7 @@ def image_evaluation(schema: Schema, **options: Any) -> Evaluation:
         draw=draw,
         count=len,
         measure_sides=evaluate_images,
-        page_of_sides=page_of_images,
+        page=page_of_images,
         max_drawn=5_000,
     )
 

@@ -14,7 +14,7 @@ from noisegate_evaluate.metrics.groups import (
 )
 from noisegate_evaluate.reading import read_levels
 from noisegate_evaluate.tables import LabelledTables, regressors, unscorable
-from noisegate_evaluate.utility.recipe import LabelledRows, score
+from noisegate_evaluate.utility.recipe import score
 from noisegate_evaluate.utility.suites import three
 
 # Of the lists for tables: it needs a second.
@@ -82,10 +82,7 @@ def _answers(rows: LabelledTables, *, seed: int) -> np.ndarray:
         regressor = regressors(seed)[_MODEL]
         regressor.fit(features["training"], rows.labels["training"])
         return np.asarray(regressor.predict(features["test"]))
-    train, test = (
-        LabelledRows(features=features[name], labels=rows.labels[name])
-        for name in rows.tables
-    )
+    train, test = rows.with_features(features)
     (classifier,) = (recipe for recipe in three().recipes if recipe.name == _MODEL)
     classes = len(rows.column.levels)
     return classifier.answer(

@@ -96,18 +96,32 @@ def evaluate_tables(
             for kind in metrics_of("tables")
         }
 
-    scores = _table_scores(
+    label = schema.label_column
+    is_regression = label is not None and label.numeric
+
+    def scores_of(table: pa.Table, progress: Progress | None) -> Any:
+        if is_regression:
+            return regression_scores(table, test, schema, seed=seed, progress=progress)
+        return downstream_scores(
+            table,
+            test,
+            schema,
+            seed=seed,
+            classifiers=classifiers,
+            networks=networks,
+            jobs=jobs,
+            progress=progress,
+        )
+
+    scores, ceiling, notes = _scores(
         synthetic,
-        test,
         train,
-        schema,
-        seed=seed,
-        suite=classifiers,
-        networks=networks,
-        jobs=jobs,
+        "table",
+        refusal=unscorable(test, schema, regress=is_regression),
+        count=REGRESSORS if is_regression else classifiers.count,
+        scores_of=scores_of,
         progress=progress,
     )
-    notes = scores.pop("notes")
     groups = None
     if by is not None:
         by_group = None
@@ -120,7 +134,10 @@ def evaluate_tables(
         floor = marginal_distances(train, test, schema, seed=seed)
     return Report(
         compared_with="test" if train is None else "train",
-        **scores,
+        downstream=None if is_regression else scores,
+        ceiling=None if is_regression else ceiling,
+        regression=scores if is_regression else None,
+        regression_ceiling=ceiling if is_regression else None,
         notes=notes,
         marginals=marginal_distances(synthetic, real, schema, seed=seed),
         floor=floor,
@@ -129,56 +146,6 @@ def evaluate_tables(
         metrics_floor={} if train is None else metrics(train, test),
         questions=questions,
     )
-
-
-def _table_scores(
-    synthetic: pa.Table,
-    test: pa.Table,
-    train: pa.Table | None,
-    schema: Schema,
-    *,
-    seed: int,
-    suite: Suite,
-    networks: NetworkOptions | None,
-    jobs: int | None,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    """Returns scores of classifiers or of regressors, by the fields of a report, and notes."""
-    label = schema.label_column
-    is_regression = label is not None and label.numeric
-
-    def scores_of(table: pa.Table, progress: Progress | None) -> Any:
-        if is_regression:
-            return regression_scores(table, test, schema, seed=seed, progress=progress)
-        return downstream_scores(
-            table,
-            test,
-            schema,
-            seed=seed,
-            classifiers=suite,
-            networks=networks,
-            jobs=jobs,
-            progress=progress,
-        )
-
-    scores, ceiling, notes = _scores(
-        synthetic,
-        train,
-        "table",
-        refusal=unscorable(test, schema, regress=is_regression),
-        count=REGRESSORS if is_regression else suite.count,
-        scores_of=scores_of,
-        progress=progress,
-    )
-    if is_regression:
-        return {
-            "downstream": None,
-            "ceiling": None,
-            "regression": scores,
-            "regression_ceiling": ceiling,
-            "notes": notes,
-        }
-    return {"downstream": scores, "ceiling": ceiling, "notes": notes}
 
 
 def evaluate_images(

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from noisegate_evaluate.reporting.private import PrivatePage
     from noisegate_evaluate.utility.runner import Progress
 
-PUBLIC = PUBLIC_PAGE
 PRIVATE = "private.html"
 
 # Of what is drawn and trained for a page, so that it is the same whenever it is made.
@@ -164,7 +163,7 @@ def report(
     fitted_model: Any = load(model) if isinstance(model, str | Path) else model
     heading = heading_of(fitted_model.release.certificate) | own_heading
     public = _public_page(fitted_model, heading, is_dated=bool(own_heading))
-    texts = {PUBLIC: _render_public(public)}
+    texts = {PUBLIC_PAGE: _render_public(public)}
     private: PrivatePage | None = None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
@@ -185,7 +184,7 @@ def report(
     for name, text in texts.items():
         _write(folder / name, text)
     return Pages(
-        public=folder / PUBLIC,
+        public=folder / PUBLIC_PAGE,
         private=None if private is None else folder / PRIVATE,
         evaluation=None if private is None else private.report,
     )
@@ -195,7 +194,7 @@ def add_public_page(model: Model, folder: Path) -> None:
     """Writes the public page of a model into its folder."""
     heading = heading_of(model.release.certificate)
     page = _public_page(model, heading, is_dated=False)
-    _write(folder / PUBLIC, _render_public(page))
+    _write(folder / PUBLIC_PAGE, _render_public(page))
 
 
 def _write(path: Path, page: str) -> None:
@@ -247,7 +246,7 @@ def _private_page(
     if isinstance(model, LinkedModel):
         count = evaluation.count(sides.real)
     else:
-        count = _record_count(_stated(model)[1])
+        count = round(divisor(_stated(model)[1]))
     synthetic = evaluation.draw(model, min(count, evaluation.max_drawn), _SEED)
     sides = replace(sides, synthetic=synthetic)
     options: dict[str, Any] = {"classifiers": classifiers or "three"}
@@ -379,11 +378,6 @@ def _stated(model: Any) -> tuple[Method | None, Measurements, Measurements]:
     return method, stated_measurements(method, release), held_out
 
 
-def _record_count(measurements: Measurements) -> int:
-    """Returns the number of records as the release states it; 1 where it does not."""
-    return round(divisor(measurements))
-
-
 def _bounds(release: Release, method: object, measurements: Measurements) -> list[str]:
     """Returns what the method says of the error of its queries, in words."""
     if not isinstance(method, BoundsErrors) or released_total(measurements) is None:
@@ -396,8 +390,8 @@ def _bounds(release: Release, method: object, measurements: Measurements) -> lis
         unit=certificate.unit,
         contributions=certificate.contributions,
     )
-    count = _record_count(measurements)
-    bounds = method.error_bounds(release.schema, budget, count)
+    records = round(divisor(measurements))
+    bounds = method.error_bounds(release.schema, budget, records)
     return [bound.text() for bound in bounds]
 
 

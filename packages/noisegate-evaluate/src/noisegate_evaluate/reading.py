@@ -447,50 +447,43 @@ def _tolerant_parser(column: Column) -> Parser:
 
 
 def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
+    """Parses points in time with a time zone or without, in microseconds or in days."""
     if is_text(values.type):
         naive = parse_timestamps(values, aware=False)
         aware = parse_timestamps(values, aware=True)
-        found = Parsed(
-            np.where(naive.is_bad, aware.numbers, naive.numbers),
-            naive.is_bad & aware.is_bad,
-            naive.is_missing,
-        )
+        numbers = np.where(naive.is_bad, aware.numbers, naive.numbers)
+        moments = Parsed(numbers, naive.is_bad & aware.is_bad, naive.is_missing)
     else:
-        found = parse_timestamps(
-            values, aware=pt.is_timestamp(values.type) and values.type.tz is not None
-        )
-    return (
-        Parsed(found.numbers // MICROSECONDS_PER_DAY, found.is_bad, found.is_missing)
-        if in_days
-        else found
-    )
+        is_aware = pt.is_timestamp(values.type) and values.type.tz is not None
+        moments = parse_timestamps(values, aware=is_aware)
+    if not in_days:
+        return moments
+    days = moments.numbers // MICROSECONDS_PER_DAY
+    return Parsed(days, moments.is_bad, moments.is_missing)
 
 
 def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
     """Returns codes as `parse_cells` does; of what is no text also by what its reader may have taken the level for."""
     if is_text(values.type) or not isinstance(column.levels[0], str):
-        return column.parse_cells(
-            values.cast(pa.int8()) if pt.is_boolean(values.type) else values
-        )
-    places = {
+        if pt.is_boolean(values.type):
+            values = values.cast(pa.int8())
+        return column.parse_cells(values)
+    # The first of several levels that read alike, and before all the level itself.
+    codes = {
         _guess(level): code for code, level in reversed(list(enumerate(column.levels)))
     }
-    places |= {str(level): code for code, level in enumerate(column.levels)}
+    codes |= {str(level): code for code, level in enumerate(column.levels)}
     other = getattr(column, "other", None)
     unknown = -1 if other is None else column.levels.index(other)
     distinct = values.dictionary_encode()
     cells = distinct.dictionary.to_pylist()
-    rows = distinct.indices.to_numpy()
-    codes = np.array(
-        [
-            places.get(_spelled(cell), places.get(_guess(cell), unknown))
-            for cell in cells
-        ],
-        dtype=np.int32,
-    )
-    found = codes[rows]
-    missing = np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
-    return Parsed(found, (found < 0) & ~missing, missing)
+    code_of_cell = [
+        codes.get(_spelled(cell), codes.get(_guess(cell), unknown)) for cell in cells
+    ]
+    indices = distinct.indices.to_numpy()
+    numbers = np.array(code_of_cell, dtype=np.int32)[indices]
+    is_missing = np.array([cell != cell for cell in cells], dtype=np.bool_)[indices]
+    return Parsed(numbers, (numbers < 0) & ~is_missing, is_missing)
 
 
 def _spelled(cell: Any) -> str:

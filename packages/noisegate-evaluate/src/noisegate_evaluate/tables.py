@@ -76,10 +76,7 @@ def downstream_scores(
         }
     else:
         features = rows.features()
-    train, held_out = (
-        LabelledRows(features=features[what], labels=rows.labels[what])
-        for what in rows.tables
-    )
+    train, held_out = rows.with_features(features)
     report = utility_scores(
         suite,
         train,
@@ -170,6 +167,16 @@ class LabelledTables:
             labels=labels,
             remarks=tuple(remarks),
         )
+
+    def with_features(
+        self, features: Mapping[str, np.ndarray]
+    ) -> tuple[LabelledRows, LabelledRows]:
+        """Returns the rows of both tables to train and to test on, with features by their names."""
+        train, test = (
+            LabelledRows(features=features[name], labels=self.labels[name])
+            for name in self.tables
+        )
+        return train, test
 
     def features(self) -> dict[str, np.ndarray]:
         """Returns the features of both, float32, (rows, features), by the training table; none is the label."""

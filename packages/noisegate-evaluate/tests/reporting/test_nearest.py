@@ -28,7 +28,7 @@ def images(seed, rows, channels=1):
 def test_the_neighbours_are_those_of_the_definition_however_the_images_pass(
     monkeypatch,
 ):
-    monkeypatch.setattr(module, "_AT_ONCE", 4)
+    monkeypatch.setattr(module, "_IMAGES_AT_ONCE", 4)
     ours = images(0, 5).pixels
     theirs = images(1, 23).pixels
     apart = np.linalg.norm(

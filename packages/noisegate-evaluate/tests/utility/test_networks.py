@@ -151,7 +151,7 @@ def test_fewer_images_than_a_batch_and_a_last_batch_of_one_work(count):
 
 
 def test_weights_that_overflow_are_a_constant_predictor_with_a_note(monkeypatch):
-    monkeypatch.setattr("noisegate_evaluate.utility.networks.LEARNING_RATE", 1e30)
+    monkeypatch.setattr("noisegate_evaluate.utility.training.LEARNING_RATE", 1e30)
     outcome = trained("MLP", stripes(0, 32))
     assert outcome.scores.roc_auc == 0.5
     assert "not finite" in outcome.notes[0]
@@ -181,7 +181,7 @@ def test_the_ranking_is_of_the_margin_and_not_of_one_logit(monkeypatch):
         "noisegate_evaluate.utility.networks.build_network",
         lambda *_, **__: torch.nn.Sequential(torch.nn.Flatten(), linear),
     )
-    monkeypatch.setattr("noisegate_evaluate.utility.networks.LATER_RATE", 0.0)
-    monkeypatch.setattr("noisegate_evaluate.utility.networks.LEARNING_RATE", 0.0)
+    monkeypatch.setattr("noisegate_evaluate.utility.training.LATER_RATE", 0.0)
+    monkeypatch.setattr("noisegate_evaluate.utility.training.LEARNING_RATE", 0.0)
     rows = LabelledRows(features=pixels.reshape(40, 8, 8, 1), labels=labels)
     assert trained("MLP", rows, rows, epochs=1).scores.roc_auc == 1.0

@@ -97,11 +97,12 @@ class Auditor:
             contributions=budget.contributions,
             engine=watch,
         )
-        gate.watched_steps = watch.watched_steps
-        gate.see_marginals = watch.see_marginals
+        gate.watched = watch.watched
         # An audit makes up its records, and asks about them as often as it likes.
         gate.counted = False
-        return self.method.query(gate)
+        release = self.method.query(gate)
+        watch.see_release(release)
+        return release
 
     def query_world(
         self, worlds: Worlds | FamilyWorlds, world: int, watch: Watch

@@ -29,15 +29,15 @@ from noisegate_evaluate.auditing.examples import example
 from noisegate_evaluate.auditing.measure import AuditReport, Seen, form_of, measured
 
 DISCOVERY = "discover"
-KINDS = {
-    "age": "integer",
-    "dose": "continuous",
-    "ward": "categorical",
-    "drug": "categorical",
+# Kind and type of each made-up column, and the value of the records that have one.
+_COLUMNS = {
+    "age": ("integer", pa.int64(), 40),
+    "dose": ("continuous", pa.float64(), 0.5),
+    "ward": ("categorical", pa.string(), "north"),
+    "drug": ("categorical", pa.string(), "none"),
 }
 _NUMERIC = ("age", "dose")
 _TEXTS = ("ward", "drug")
-_VALUES = {"age": 40, "dose": 0.5, "ward": "north", "drug": "none"}
 _FAR = 60  # so many standard deviations stand between either half and nothing, or the threshold
 _MOST = 10**6
 # A note on missing values, and the column that it stands before.
@@ -84,22 +84,16 @@ def _no_progress(done: int, total: int) -> None:
 def _gate(
     budget: Budget, values: int, missing: int, *, records: int | None = None
 ) -> SchemaGate:
-    types = {
-        "age": pa.int64(),
-        "dose": pa.float64(),
-        "ward": pa.string(),
-        "drug": pa.string(),
-    }
     table = pa.table(
         {
-            name: pa.array([_VALUES[name]] * values + [None] * missing, type=dtype)
-            for name, dtype in types.items()
+            name: pa.array([value] * values + [None] * missing, type=dtype)
+            for name, (_, dtype, value) in _COLUMNS.items()
         }
     )
     is_public = budget.adjacency is Adjacency.REPLACE_ONE
     return SchemaGate(
         table,
-        kinds=KINDS,
+        kinds={name: kind for name, (kind, _, _) in _COLUMNS.items()},
         epsilon=budget.epsilon,
         delta=budget.delta,
         adjacency=budget.adjacency,

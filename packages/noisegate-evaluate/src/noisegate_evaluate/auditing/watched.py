@@ -1,16 +1,16 @@
 """Watches the queries of a gate: beside each answer, what known records add to the exact sum.
 
 A `Watch` is the engine of its gate, so it sums known records beside all records, and
-the gate has its functions for steps and marginals, so it sees them::
+the gate shows it what answers other plans::
 
-    Watch.sum             sums over all records   exact sums of the parts, by the gate's
-                                                  own code
-    Watch.watched_steps   gradients, batch        vectors of samples of single records,
-                                                  computed apart from the gate, clipped
-                                                  in float64
-                          shards                  exact sums of the parts in the same
-                                                  shards, by the gate's own code
-    Watch.see_marginals   marginals               exact tables of the parts
+    Watch.sum          sums over all records   exact sums of the parts, by the gate's
+                                               own code
+    Watch.watched      gradients, batch        vectors of samples of single records,
+                                               computed apart from the gate, clipped in
+                                               float64
+                       shards                  exact sums of the parts in the same
+                                               shards, by the gate's own code
+    Watch.see_release  marginals               exact tables of the parts
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Watch(Engine):
             step's sum over shards, and those of each of `parts`.
         sums: For each query, the exact sum of each part in the units of its release,
             (parts, dim, columns).
+        bins: Bins of the numeric columns of marginals; None of other queries.
     """
 
     parts: Sequence[Any]
@@ -82,6 +83,7 @@ class Watch(Engine):
     on_step: Callable[[Plan, Vector, SampleVectors], None] = lambda *_: None
     on_sum: Callable[[Plan, Vector, Vector], None] = lambda *_: None
     sums: dict[str, Vector] = field(default_factory=dict)
+    bins: Sequence[NumericBins] | None = None
     in_parts: ClassVar[bool] = True
 
     def sum(
@@ -104,46 +106,49 @@ class Watch(Engine):
             )
         return LocalEngine(threads=1).sum(source, tasks, progress)
 
-    def watched_steps(self, plan: Plan, vectors: StepVectors) -> StepVectors:
-        """Returns what computes the steps of a plan, and tells this watch of each.
+    def watched(self, plan: Plan, answerer: Any) -> Any:
+        """Returns what answers a plan: the same, and this watch is told of it.
 
         Args:
             plan: The plan.
-            vectors: What computes its steps.
+            answerer: The computation of its steps, or the bins of its marginals.
         """
         observer: _ShardObserver | _SampleObserver
-        if isinstance(vectors, ShardVectors):
-            observer = _ShardObserver(vectors=vectors, plan=plan, watch=self)
-        else:
-            if isinstance(vectors, GradientVectors):
-                function = _gradient_function(vectors, plan, self.singles)
+        if isinstance(answerer, ShardVectors):
+            observer = _ShardObserver(vectors=answerer, plan=plan, watch=self)
+        elif isinstance(answerer, GradientVectors | BatchVectors):
+            if isinstance(answerer, GradientVectors):
+                function = _gradient_function(answerer, plan, self.singles)
             else:
-                assert isinstance(vectors, BatchVectors)
-                function = _sample_function(vectors, plan, self.singles)
+                function = _sample_function(answerer, plan, self.singles)
             observer = _SampleObserver(
-                vectors=vectors, plan=plan, watch=self, function=function
+                vectors=answerer, plan=plan, watch=self, function=function
             )
+        else:
+            self.bins = answerer
+            return answerer
         return _WatchedSteps(
-            query=vectors.query,
-            public_settings=vectors.public_settings,
-            checked=vectors.checked,
-            probe=vectors.probe,
-            read=vectors.read,
+            query=answerer.query,
+            public_settings=answerer.public_settings,
+            checked=answerer.checked,
+            probe=answerer.probe,
+            read=answerer.read,
             total=observer.total,
             unpacked=observer.unpacked,
         )
 
-    def see_marginals(self, bins: Sequence[NumericBins], release: Release) -> None:
-        """Writes down the exact tables of each part, of those that were chosen.
+    def see_release(self, release: Release) -> None:
+        """Writes down the exact tables of each part, of marginals that were released.
 
         Args:
-            bins: Public bins of the numeric columns.
-            release: The noisy marginals.
+            release: The release of the run.
         """
-        coded = release.schema.layout.coded
+        bins = self.bins
+        if bins is None:
+            return
         sizes = [
             *(column_bins.size for column_bins in bins),
-            *(column.size for column in coded),
+            *(column.size for column in release.schema.layout.coded),
         ]
         cells_of_parts = [_cells(part, bins) for part in self.parts]
         for name in release.values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -80,14 +80,16 @@ def audit_command(
         return f"{done} of {total} runs, about {left:.0f} s left"
 
     with show_progress("Auditing", None) as update:
-        claim: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "adjacency": adjacency,
-        }
-        told = lambda done, total: update(done, note(done, total))  # noqa: E731
         report = attack(
-            target, **claim, schema=schema, runs=runs, by=by, progress=told, **given
+            target,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            schema=schema,
+            runs=runs,
+            by=by,
+            progress=lambda done, total: update(done, note(done, total)),
+            **given,
         )
     if as_json:
         print_json(report.to_json())

@@ -311,7 +311,7 @@ def _tables(
 def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
     """Returns what is trained, and what was said about networks; an error where no network is trained."""
     from noisegate_evaluate.images import read_image
-    from noisegate_evaluate.utility.networks import REPEATS, NetworkOptions, Training
+    from noisegate_evaluate.utility.networks import NetworkOptions, Training
     from noisegate_evaluate.utility.suites import read_suite
 
     suite = read_suite(options.classifiers or "three")
@@ -322,8 +322,8 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
             )
         return suite, NetworkOptions()
     networks = NetworkOptions(
+        **options.given("repeats"),
         image=None if options.image is None else read_image(options.image),
-        repeats=REPEATS if options.repeats is None else options.repeats,
         training=Training(**options.given("epochs", "augment", "device")),
     )
     suite = read_suite(str(options.classifiers), networks)

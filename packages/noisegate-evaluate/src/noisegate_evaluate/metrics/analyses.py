@@ -45,6 +45,58 @@ _MOST_APART = 10.0
 _LARGE = 0.1  # coefficients from here on are counted
 
 
+class Pair(NamedTuple):
+    """How strongly two columns go together in real and in synthetic records."""
+
+    names: str
+    real: float
+    synthetic: float
+
+    @property
+    def error(self) -> float:
+        """How far both are apart."""
+        return abs(self.real - self.synthetic)
+
+
+def compared_pairs(
+    names: Sequence[str], real: np.ndarray, synthetic: np.ndarray
+) -> list[Pair]:
+    """Returns the pairs of columns that vary in real records.
+
+    Args:
+        names: Names of the columns.
+        real: How strongly they go together in real records, (columns, columns).
+        synthetic: The same in synthetic ones; NaN counts as 0.
+    """
+    return [
+        Pair(
+            f"{names[i]} × {names[j]}",
+            float(real[i, j]),
+            float(np.nan_to_num(synthetic[i, j])),
+        )
+        for i, j in itertools.combinations(range(len(names)), 2)
+        if math.isfinite(real[i, j])
+    ]
+
+
+def kept_text(kept: float | None, strong: Sequence[Pair]) -> str:
+    """Says which part is kept of how many pairs, as it is printed; "" without any."""
+    return "" if kept is None else f"{kept:.0%} of {len(strong)}"
+
+
+def strong_pairs(pairs: Sequence[Pair]) -> tuple[list[Pair], float | None]:
+    """Returns the pairs that are strong in real records, and which part of them is kept.
+
+    Returns:
+        The pairs, the strongest first; and the mean part kept, none with the wrong
+        sign; None where there are none.
+    """
+    strong = [pair for pair in pairs if abs(pair.real) >= STRONG]
+    strong.sort(key=lambda pair: -abs(pair.real))
+    kept = [min(max(pair.synthetic / pair.real, 0.0), 1.0) for pair in strong]
+    return strong, float(np.mean(kept)) if kept else None
+
+
 @metric("associations", "tables")
 @dataclass(frozen=True, kw_only=True)
 class Associations(MetricResult):
@@ -61,7 +113,7 @@ class Associations(MetricResult):
     }
     pairs: int
     error: float
-    strong: Sequence[tuple[str, float, float]]
+    strong: Sequence[Pair]
     kept: float | None
 
     @classmethod
@@ -75,37 +127,27 @@ class Associations(MetricResult):
             associations(_some(table, seed), columns, schema, signed=True)
             for table in (synthetic, real)
         )
-        pairs = [
-            (
-                f"{columns[i].name} × {columns[j].name}",
-                float(real_values[i, j]),
-                float(np.nan_to_num(synthetic_values[i, j])),
-            )
-            for i, j in itertools.combinations(range(len(columns)), 2)
-            if math.isfinite(real_values[i, j])
-        ]
+        names = [column.name for column in columns]
+        pairs = compared_pairs(names, real_values, synthetic_values)
         if not pairs:
             return None
-        errors = [abs(real - synthetic) for _, real, synthetic in pairs]
-        strong = [pair for pair in pairs if abs(pair[1]) >= STRONG]
-        strong.sort(key=lambda pair: -abs(pair[1]))
-        kept = [min(max(synthetic / real, 0.0), 1.0) for _, real, synthetic in strong]
+        strong, kept = strong_pairs(pairs)
         return cls(
             pairs=len(pairs),
-            error=float(np.mean(errors)),
+            error=float(np.mean([pair.error for pair in pairs])),
             strong=strong,
-            kept=float(np.mean(kept)) if kept else None,
+            kept=kept,
         )
 
     @property
-    def lost(self) -> list[tuple[str, float, float]]:
+    def lost(self) -> list[Pair]:
         """Strong ones of which less than three quarters are kept."""
-        return [one for one in self.strong if one[2] / one[1] < 0.75]
+        return [pair for pair in self.strong if pair.synthetic / pair.real < 0.75]
 
     @property
     def kept_text(self) -> str:
         """What is kept of strong ones, as it is printed; "" without any."""
-        return "" if self.kept is None else f"{self.kept:.0%} of {len(self.strong)}"
+        return kept_text(self.kept, self.strong)
 
 
 @metric("quantiles", "tables")

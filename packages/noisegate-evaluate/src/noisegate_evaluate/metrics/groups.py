@@ -222,25 +222,30 @@ class Groups:
     def _reason(self, figure: str, worst: WorstGroup) -> str:
         """Says a figure of the worst group beside the mean over groups."""
         group = worst.group
-        of_group = f"{group.level!r}, the worst of {worst.groups} groups"
+        of_group = f"in {group.level!r}, the worst of {worst.groups} groups"
         if figure == "associations_lost":
-            kept = (
-                f"{1 - worst.error:.0%} of strong associations are kept in {of_group}"
+            return (
+                f"{1 - worst.error:.0%} of strong associations are kept {of_group}, "
+                f"and {1 - worst.mean_error:.0%} in the mean"
             )
-            return f"{kept}, and {1 - worst.mean_error:.0%} in the mean"
         if figure == "mean" and group.mean is not None:
-            off = f"the mean of {group.mean.column!r} is off by {worst.error:.2f} standard deviations"
-            return f"{off} in {of_group}, and that farthest off by {worst.mean_error:.2f} in the mean"
+            return (
+                f"the mean of {group.mean.column!r} is off by {worst.error:.2f} "
+                f"standard deviations {of_group}, and that farthest off by "
+                f"{worst.mean_error:.2f} in the mean"
+            )
         if figure == "quantile" and group.quantile is not None:
-            quantile = f"the {group.quantile.what} of {group.quantile.column!r}"
-            off = f"{quantile} is off by {in_percent(worst.error)} of records"
-            return f"{off} in {of_group}, and that farthest off by {in_percent(worst.mean_error)} in the mean"
+            return (
+                f"the {group.quantile.what} of {group.quantile.column!r} is off by "
+                f"{in_percent(worst.error)} of records {of_group}, and that farthest "
+                f"off by {in_percent(worst.mean_error)} in the mean"
+            )
         assert group.score is not None
-        reached = f"models reach {self.score} {group.score.synthetic:.3f}"
-        compared = f"where those of real records reach {group.score.real:.3f}"
         return (
-            f"{reached} {compared} in {of_group}: {worst.error:.3f} less, and {worst.mean_error:.3f} less in "
-            "the mean over groups"
+            f"models reach {self.score} {group.score.synthetic:.3f} where those of "
+            f"real records reach {group.score.real:.3f} {of_group}: "
+            f"{worst.error:.3f} less, and {worst.mean_error:.3f} less in the mean over "
+            "groups"
         )
 
     @property

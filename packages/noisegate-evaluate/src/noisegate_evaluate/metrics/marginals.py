@@ -155,40 +155,39 @@ def marginal_distances(
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if max_subsets is not None and max_subsets < 1:
         raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
-    if wrong := [order for order in orders if order < 1]:
+    if min(orders, default=1) < 1:
         raise OptionError(
-            f"orders has {wrong[0]}; expected numbers of columns, at least 1"
+            f"orders has {min(orders)}; expected numbers of columns, at least 1"
         )
-    tables = {"synthetic": synthetic, "real": real}
-    for what, table in tables.items():
-        if table.num_rows == 0:
+    for name, table in (("synthetic", synthetic), ("real", real)):
+        if not len(table):
             raise DataError(
-                f"the {what} table has no rows; distances need at least one row in each table"
+                f"the {name} table has no rows; distances need at least one row in each table"
             )
-    read = [
-        [cells(table, column, schema, bins=bins) for table in tables.values()]
-        for column in schema.columns
-    ]
-    columns = [
-        (np.concatenate([ours.codes, theirs.codes]), ours.size) for ours, theirs in read
-    ]
+    # The cells of all rows of a column, synthetic ones first, and how many there are.
+    columns: list[tuple[np.ndarray, int]] = []
+    for column in schema.columns:
+        first, second = (
+            cells(table, column, schema, bins=bins) for table in (synthetic, real)
+        )
+        columns.append((np.concatenate([first.codes, second.codes]), first.size))
     entries = []
     for order in sorted(set(orders)):
-        if subsets := _subsets(len(columns), order, max_subsets, seed):
+        subsets = _subsets(len(columns), order, max_subsets, seed)
+        if subsets:
             counted = {
                 tuple(schema.names[i] for i in subset): cell_counts(
-                    [columns[i] for i in subset], synthetic.num_rows
+                    [columns[i] for i in subset], len(synthetic)
                 )
                 for subset in subsets
             }
-            entries.append(
-                order_distance(counted, total=math.comb(len(columns), order))
-            )
+            total = math.comb(len(columns), order)
+            entries.append(order_distance(counted, total=total))
     return MarginalReport(
         orders=tuple(entries),
         bins=bins,
         seed=seed,
-        rows=(synthetic.num_rows, real.num_rows),
+        rows=(len(synthetic), len(real)),
     )
 
 

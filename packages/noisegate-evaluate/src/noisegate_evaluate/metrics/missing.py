@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.schema import Column, Schema
-from noisegate_evaluate.metrics.analyses import MOST_COLUMNS, STRONG
+from noisegate_evaluate.metrics.analyses import (
+    MOST_COLUMNS,
+    STRONG,
+    Pair,
+    compared_pairs,
+    kept_text,
+    strong_pairs,
+)
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import read_levels, read_numbers
 
@@ -37,7 +43,7 @@ class MissingTogether(MetricResult):
     pairs: int
     error: float
     largest: float
-    strong: Sequence[tuple[str, float, float]]
+    strong: Sequence[Pair]
     kept: float | None
 
     @classmethod
@@ -67,32 +73,21 @@ class MissingTogether(MetricResult):
         in_synthetic = _correlations(
             [_is_missing(synthetic, columns[name], schema) for name in names]
         )
-        found = [
-            (
-                f"{names[i]} × {names[j]}",
-                float(in_real[i, j]),
-                float(in_synthetic[i, j]),
-            )
-            for i, j in itertools.combinations(range(len(names)), 2)
-        ]
-        errors = [abs(truth - made) for _, truth, made in found]
-        strong = sorted(
-            (pair for pair in found if abs(pair[1]) >= STRONG),
-            key=lambda pair: -abs(pair[1]),
-        )
-        kept = [min(max(made / truth, 0.0), 1.0) for _, truth, made in strong]
+        pairs = compared_pairs(names, in_real, in_synthetic)
+        errors = [pair.error for pair in pairs]
+        strong, kept = strong_pairs(pairs)
         return cls(
-            pairs=len(found),
+            pairs=len(pairs),
             error=float(np.mean(errors)),
             largest=max(errors),
             strong=strong,
-            kept=float(np.mean(kept)) if kept else None,
+            kept=kept,
         )
 
     @property
     def kept_text(self) -> str:
         """What is kept of strong ones, as it is printed; "" without any."""
-        return "" if self.kept is None else f"{self.kept:.0%} of {len(self.strong)}"
+        return kept_text(self.kept, self.strong)
 
 
 def _is_missing(

@@ -38,7 +38,7 @@ WARNING = "PRIVATE, DO NOT PUBLISH"
 _EXPLAINED = (
     "left: synthetic; right of the line: the nearest REAL records, nearest first"
 )
-_AT_ONCE = 2000
+_IMAGES_AT_ONCE = 2000
 _SIDE = 64  # pixels of one image on the sheet; larger ones keep their size
 _GAP = 4
 _RULE = 12
@@ -206,24 +206,28 @@ def nearest_picture(
 def nearest(
     shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int
 ) -> np.ndarray:
-    """Returns positions of the nearest real images, (rows, neighbours), nearest first; of equals the first."""
-    ours = features(shown).astype(np.float64)
-    places = np.empty((len(shown), 0), dtype=np.int64)
-    apart = np.empty((len(shown), 0))
-    for start in range(0, len(real), _AT_ONCE):
-        theirs = features(real[start : start + _AT_ONCE]).astype(np.float64)
-        squares = (
-            np.square(ours).sum(axis=1)[:, None]
-            + np.square(theirs).sum(axis=1)
-            - 2 * ours @ theirs.T
+    """Returns indices of the nearest real images, nearest first; of equals the first.
+
+    Args:
+        shown: A few synthetic images.
+        real: Real ones.
+        features: In what they are near.
+        neighbours: How many of the nearest.
+
+    Returns:
+        The indices, (shown, neighbours).
+    """
+    synthetic_features = features(shown).astype(np.float64)
+    squared_distances = []
+    for start in range(0, len(real), _IMAGES_AT_ONCE):
+        part = features(real[start : start + _IMAGES_AT_ONCE]).astype(np.float64)
+        squared_distances.append(
+            np.square(synthetic_features).sum(axis=1)[:, None]
+            + np.square(part).sum(axis=1)
+            - 2 * synthetic_features @ part.T
         )
-        apart = np.hstack([apart, squares])
-        found = np.broadcast_to(np.arange(start, start + len(theirs)), squares.shape)
-        places = np.hstack([places, found])
-        best = np.argsort(apart, axis=1, kind="stable")[:, :neighbours]
-        apart = np.take_along_axis(apart, best, axis=1)
-        places = np.take_along_axis(places, best, axis=1)
-    return places
+    order = np.argsort(np.hstack(squared_distances), axis=1, kind="stable")
+    return np.asarray(order[:, :neighbours])
 
 
 def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:

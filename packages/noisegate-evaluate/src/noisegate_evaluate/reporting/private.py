@@ -197,7 +197,7 @@ def _associations(
 
 
 def page_of_images(
-    report: ImageReport, sides: Sides[Images], schema: Schema, *, seed: int
+    report: ImageReport, sides: Sides[Images], *, seed: int
 ) -> PrivatePage:
     """Returns what the page shows of images; for the arguments see `page_of_table`."""
     synthetic = sides.synthetic

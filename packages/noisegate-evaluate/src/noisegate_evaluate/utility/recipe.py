@@ -168,13 +168,11 @@ class LabelledRows:
 
     def check(self, what: str, classes: int) -> None:
         """Checks shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
-        if (
-            self.features.ndim not in (2, 4)
-            or self.labels.shape != self.features.shape[:1]
-        ):
-            found = f"features of shape {self.features.shape} and labels of shape {self.labels.shape}"
+        has_rows = self.labels.shape == self.features.shape[:1]
+        if self.features.ndim not in (2, 4) or not has_rows:
             raise DataError(
-                f"the {what} rows have {found}; expected (records, columns) or "
+                f"the {what} rows have features of shape {self.features.shape} and "
+                f"labels of shape {self.labels.shape}; expected (records, columns) or "
                 "(records, height, width, channels), and (records,)"
             )
         if not np.isfinite(self.features).all():

@@ -287,9 +287,10 @@ def utility_scores(
         for recipe, start, outcome in outcomes:
             done[recipe.name, start] = outcome
             report(_full_name(recipe, start))
-    ordered: dict[str, tuple[Outcome, ...]] = {}
+    outcomes_of: dict[str, tuple[Outcome, ...]] = {}
     for recipe, start in tasks:
-        ordered[recipe.name] = (*ordered.get(recipe.name, ()), done[recipe.name, start])
+        earlier = outcomes_of.get(recipe.name, ())
+        outcomes_of[recipe.name] = (*earlier, done[recipe.name, start])
     remarks: tuple[str, ...] = ()
     class_count = len(np.unique(train.labels))
     if class_count < 2:
@@ -300,7 +301,7 @@ def utility_scores(
     return UtilityReport(
         suite=suite,
         seed=seed,
-        outcomes=ordered,
+        outcomes=outcomes_of,
         image=train.image,
         device=device,
         remarks=remarks,

@@ -13,7 +13,15 @@ import torch
 from torch import nn
 
 from noisegate.devices import choose_device, one_thread
-from noisegate_evaluate.utility.networks import SelectionRecipe, Training
+from noisegate_evaluate.utility.networks import (
+    BATCH,
+    LATER_RATE,
+    LEARNING_RATE,
+    MOMENTUM,
+    WEIGHT_DECAY,
+    SelectionRecipe,
+    Training,
+)
 from noisegate_evaluate.utility.recipe import (
     Answer,
     EpochDone,
@@ -52,14 +60,13 @@ def last_answer(
     all three changes of augmentation are one bilinear resampling, and images are standardised by the *training* images.
     """
     device = next(network.parameters()).device
-    fixed = training.in_report()
     random = torch.Generator().manual_seed(seed)
-    rates = {
-        "lr": fixed["learning_rate"],
-        "momentum": fixed["momentum"],
-        "weight_decay": fixed["weight_decay"],
-    }
-    optimizer = torch.optim.SGD(network.parameters(), **rates)
+    optimizer = torch.optim.SGD(
+        network.parameters(),
+        lr=LEARNING_RATE,
+        momentum=MOMENTUM,
+        weight_decay=WEIGHT_DECAY,
+    )
     with one_thread(device):
         images, real = (
             intensities(rows.features, device).contiguous() for rows in (train, test)
@@ -73,9 +80,9 @@ def last_answer(
         network.train()
         for epoch in range(training.passes):
             if 2 * epoch >= training.passes:
-                optimizer.param_groups[0]["lr"] = fixed["learning_rate_after_half"]
+                optimizer.param_groups[0]["lr"] = LATER_RATE
             order = torch.randperm(len(images), generator=random).to(device)
-            for batch in torch.split(order, fixed["batch"]):
+            for batch in torch.split(order, BATCH):
                 shown = (
                     altered(images[batch], random)
                     if training.augment
@@ -89,7 +96,7 @@ def last_answer(
             logits = torch.cat(
                 [
                     network((batch - mean) / deviation)
-                    for batch in torch.split(real, fixed["batch"])
+                    for batch in torch.split(real, BATCH)
                 ]
             )
     return Answer(scores=_finite_odds(logits))
@@ -267,12 +274,9 @@ def shifted(
         torch.from_numpy(random.integers(0, 2 * most + 1, rows)).to(images.device)
         for _ in range(2)
     )
-    each = torch.arange(rows, device=images.device)[:, None, None]
-    rows_of = down[:, None] + torch.arange(height, device=images.device)
-    columns_of = right[:, None] + torch.arange(width, device=images.device)
-    return padded.permute(0, 2, 3, 1)[
-        each, rows_of[:, :, None], columns_of[:, None, :]
-    ].permute(0, 3, 1, 2)
+    # All places of each image: (rows, channels, down, right, height, width).
+    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+    return windows[torch.arange(rows, device=images.device), :, down, right]
 
 
 def _split(rows: int, share: float, seed: int) -> _Split:

@@ -12,10 +12,10 @@ to the records, which pays, reads, and draws the noise (`noisegate.gate.session`
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from noisegate.errors import OptionError
 from noisegate.gate.journal import AnswerJournal
@@ -28,7 +28,6 @@ from noisegate.gate.sessions.shards import (
     ShardVectors,
     Teacher,
 )
-from noisegate.gate.steps import StepVectors
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.transaction import (
     Access,
@@ -71,6 +70,8 @@ from noisegate.sources.overlap import check_apart
 from noisegate.sources.sources import open_records
 from noisegate.sources.tables.tables import Source
 from noisegate.sources.units import UnitLimit
+
+_Answerer = TypeVar("_Answerer")
 
 
 class Gate(SingleUse):
@@ -222,13 +223,10 @@ class Gate(SingleUse):
         self.heading: Mapping[str, str] = {}
         """What the owner says of the model, by name: public texts for the certificate.
         They must be set before the first query."""
-        self.watched_steps: Callable[[Plan, StepVectors], StepVectors] = _unwatched
-        """Returns what computes the steps of a plan: with this, an audit of records
-        that it made up sees them (`noisegate_evaluate.auditing.watched`). What sums
-        over all records come to, it sees as the engine."""
-        self.see_marginals: Callable[[Sequence[NumericBins], Release], None] | None
-        self.see_marginals = None
-        """Called with the bins and the release of marginals, in an audit as above."""
+        self.watched = _unwatched
+        """Returns what answers a plan: the computation of its steps, or the bins of its
+        marginals. An audit of records that it made up sets it, to see them; sums over
+        all records it sees as the engine (`noisegate_evaluate.auditing.watched`)."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
         self._source.check_against_schema()
@@ -387,7 +385,7 @@ class Gate(SingleUse):
             microbatch=microbatch,
             represent=represent,
         )
-        return open_steps(access, self.watched_steps(plan, vectors), journal=journal)
+        return open_steps(access, self.watched(plan, vectors), journal=journal)
 
     def batch(
         self,
@@ -428,7 +426,7 @@ class Gate(SingleUse):
                 "private and kept in memory; use Poisson samples (shards=1), or leave "
                 "out the journal."
             )
-        vectors = self.watched_steps(plan, BatchVectors(query, vector))
+        vectors = self.watched(plan, BatchVectors(query, vector))
         return open_steps(access, vectors, journal=journal)
 
     def shards(
@@ -467,7 +465,7 @@ class Gate(SingleUse):
         access = self._grant_access(plan, ShardQuery, method, public)
         query = cast("ShardQuery", steps_of(plan).query)
         vectors = ShardVectors(query, teacher, device=device)
-        return open_steps(access, self.watched_steps(plan, vectors))
+        return open_steps(access, self.watched(plan, vectors))
 
     def marginals(
         self,
@@ -501,10 +499,7 @@ class Gate(SingleUse):
         from noisegate.gate.sessions.marginals import MarginalSession
 
         access = self._grant_access(plan, NoisyMarginals, method, public)
-        release = MarginalSession(access, bins).release()
-        if self.see_marginals is not None:
-            self.see_marginals(bins, release)
-        return release
+        return MarginalSession(access, self.watched(plan, bins)).release()
 
     def _grant_access(
         self,
@@ -589,9 +584,9 @@ class Gate(SingleUse):
         )
 
 
-def _unwatched(plan: Plan, vectors: StepVectors) -> StepVectors:
-    """Returns what computes the steps of a plan, as it is."""
-    return vectors
+def _unwatched(plan: Plan, answerer: _Answerer) -> _Answerer:
+    """Returns what answers a plan, as it is."""
+    return answerer
 
 
 def _asks_for(plan: Plan, kind: type[NoisySum | NoisyMarginals | StepQuery]) -> bool:

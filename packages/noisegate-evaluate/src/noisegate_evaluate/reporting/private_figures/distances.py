@@ -7,15 +7,12 @@ from noisegate_evaluate.reporting.figure import Data, Figure
 from noisegate_evaluate.reporting.private import PrivatePage
 
 
-def _distances(page: PrivatePage) -> Data | None:
-    """Returns the rows of distances; None without any."""
+def _distances(page: PrivatePage) -> Data:
+    """Returns the rows of distances."""
     report = page.report
     if isinstance(report, ImageReport):
-        rows = _image_rows(report)
-    else:
-        rows = _table_rows(report)
-    is_of_images = isinstance(report, ImageReport)
-    return {"rows": rows, "is_of_images": is_of_images} if rows else None
+        return {"rows": _image_rows(report), "is_of_images": True}
+    return {"rows": _table_rows(report), "is_of_images": False}
 
 
 def _image_rows(report: ImageReport) -> list[tuple[str, ...]]:
