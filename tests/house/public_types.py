@@ -55,6 +55,7 @@ NOT_ANY: list[int] = [
     noisegate.discover_schema,  # type: ignore[list-item]
     noisegate.draft_schema,  # type: ignore[list-item]
     noisegate.evaluate,  # type: ignore[list-item]
+    noisegate.example,  # type: ignore[list-item]
     noisegate.export,  # type: ignore[list-item]
     noisegate.fit,  # type: ignore[list-item]
     noisegate.fit_period,  # type: ignore[list-item]

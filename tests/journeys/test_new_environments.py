@@ -150,8 +150,8 @@ def commands_of(text):
     ]
 
 
-def write_files_of_readme(folder):
-    """Writes the files that README and the quick start speak of."""
+def write_files_of_quick_start(folder):
+    """Writes the files that the quick start speaks of."""
     sizes = {
         "public_sample": 2000,
         "private": RECORDS,
@@ -200,22 +200,17 @@ def test_the_demo_of_a_fresh_clone_stays_small(tmp_path):
 def test_the_commands_of_the_readme(stranger):
     text = (ROOT / "README.md").read_text("utf-8")
     reader = stranger(install_lines(text)[0])
-    write_files_of_readme(reader.folder)
     for command in commands_of(text):
         printed = reader.must(command)
-    assert "The certificate holds." in printed
+    assert "Verdict:" in printed
 
 
 def test_the_python_of_the_readme(stranger):
     text = (ROOT / "README.md").read_text("utf-8")
-    reader = stranger(f"{install_lines(text)[0]} pandas")
-    write_files_of_readme(reader.folder)
-    (reader.folder / "schema.toml").write_text(SCHEMA)
-    reader.must("noisegate ledger register patients --epsilon 4 --ledger ledger.db")
+    reader = stranger(install_lines(text)[0])
     [program] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    (reader.folder / "patients.py").write_text(program)
-    reader.must("python patients.py")
-    reader.must("noisegate verify model")
+    (reader.folder / "try_it.py").write_text(program)
+    reader.must("python try_it.py")
 
 
 def test_the_commands_of_the_quick_start(stranger):
@@ -225,7 +220,7 @@ def test_the_commands_of_the_quick_start(stranger):
         .split("## A classifier instead of records")[0]
     )
     reader = stranger(install_lines((ROOT / "README.md").read_text("utf-8"))[0])
-    write_files_of_readme(reader.folder)
+    write_files_of_quick_start(reader.folder)
     for command in commands_of(text):
         if command.startswith("noisegate fit"):
             shutil.rmtree(reader.folder / "model", ignore_errors=True)
@@ -241,7 +236,7 @@ def test_the_classifier_of_the_quick_start(stranger):
         .split("## A classifier instead of records")[1]
     )
     reader = stranger(install_lines(classifier)[0])
-    write_files_of_readme(reader.folder)
+    write_files_of_quick_start(reader.folder)
     (reader.folder / "schema.toml").write_text(SCHEMA)
     for command in commands_of(classifier):
         reader.must(command)
@@ -304,7 +299,7 @@ def test_the_example_of_an_outside_method_needs_no_torch(stranger):
     reader = stranger(f"packages/noisegate {install}")
     (reader.folder / "check.py").write_text(program)
     reader.must("python check.py")
-    write_files_of_readme(reader.folder)
+    write_files_of_quick_start(reader.folder)
     (reader.folder / "schema.toml").write_text(SCHEMA)
     reader.must(
         "noisegate fit private.csv --schema schema.toml --epsilon 1 --method cosines --out model"

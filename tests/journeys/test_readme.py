@@ -3,8 +3,7 @@
 import re
 import shlex
 
-import pytest
-from tests.journeys.conftest import RECORDS, ROOT, SCHEMA, survey
+from tests.journeys.conftest import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
@@ -16,35 +15,30 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture
-def reader(person):
-    sizes = {
-        "public_sample": 2000,
-        "private": RECORDS,
-        "real_test": 1000,
-        "patients": RECORDS,
-    }
-    for seed, (name, rows) in enumerate(sizes.items()):
-        (person.folder / f"{name}.csv").write_text(survey(rows, seed))
-    return person
-
-
-def test_its_commands(reader):
+def test_its_commands(person):
     assert [command.split()[1] for command in COMMANDS] == [
-        *("schema", "plan", "ledger", "fit", "sample", "report", "evaluate", "verify")
+        "example",
+        "plan",
+        "fit",
+        "sample",
+        "evaluate",
     ]
     # In one process; test_new_environments.py types each by itself, in an environment with what the README installs.
-    assert "The certificate holds." in reader.types_all(COMMANDS)
-    assert len((reader.folder / "synthetic.csv").read_text().splitlines()) == 30_001
-    file_names = {"schema.toml", "ledger.db", "model", "synthetic.csv", "pages"}
-    assert file_names < reader.lies()
+    printed = person.types_all(COMMANDS)
+    assert "Verdict:" in printed
+    assert len((person.folder / "synthetic.csv").read_text().splitlines()) == 16_001
+    assert {"trial", "model", "synthetic.csv"} <= person.lies()
 
 
-def test_its_python(reader):
-    (reader.folder / "schema.toml").write_text(SCHEMA)
-    reader.types("noisegate ledger register patients --epsilon 4 --ledger ledger.db")
+def test_its_python(person):
     [program] = [block for language, block in BLOCKS if language == "python"]
-    (reader.folder / "patients.py").write_text(program)
-    reader.types("python -X utf8 patients.py")
-    reader.types("noisegate verify model")
-    assert "model" in reader.lies()
+    (person.folder / "try_it.py").write_text(program)
+    printed = person.types("python -X utf8 try_it.py")
+    assert "epsilon" in printed
+
+
+def test_the_home_page_has_the_same_commands():
+    page = (ROOT / "docs" / "index.md").read_text("utf-8")
+    assert [
+        line for line in page.splitlines() if line.startswith("noisegate ")
+    ] == COMMANDS

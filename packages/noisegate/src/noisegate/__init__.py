@@ -54,6 +54,7 @@ _HOMES = {
     "Verdict": "noisegate.answers.verdict",
     "discover_schema": "noisegate.gate.discovery.schema_gate",
     "draft_schema": "noisegate.app.drafts.draft",
+    "example": "noisegate.app.example",
     "fit": "noisegate.app.api",
     "fit_period": "noisegate.app.streams.periods",
     "list_methods": "noisegate.methods.registry",

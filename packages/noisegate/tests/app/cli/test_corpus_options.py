@@ -23,6 +23,7 @@ NEEDED = {
     "report": ["nowhere", "-o", "pages"],
     "verify": ["nowhere"],
     "audit": ["pairwise"],
+    "example": [],
     "demo": ["--out", "demo"],
     "start": ["--data", "data.csv"],
     "schema init": ["data.csv", "-o", "new.toml"],

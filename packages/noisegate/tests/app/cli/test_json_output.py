@@ -70,6 +70,7 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "error": ["verify", "nowhere"],
         "plan": ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200],
         "methods": ["methods"],
+        "example": ["example"],
         "split": ["split", desk.data],
         "sign": ["sign", fitted.out, "--key", "owner.key"],
         "export": ["export", fitted.out, "--nist", "sheet.md"],

@@ -51,6 +51,7 @@ from noisegate.registry import extensions, more
 
 _ORDER = (
     "demo",
+    "example",
     "start",
     "split",
     "schema",

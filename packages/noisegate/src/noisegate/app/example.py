@@ -1,0 +1,149 @@
+"""A simulated table of patients, to try everything on: nobody's records, and no file.
+
+Its schema is public, as all of it is: bounds and levels are those by which the records
+are made up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+from typer import Argument
+
+from noisegate.app.cli.console import OUT, print_json
+from noisegate.app.cli.options import Json
+from noisegate.errors import OptionError
+from noisegate.models.folder import write_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from noisegate.schema import Schema
+
+SCHEMA_FILE = "schema.toml"
+TRAIN_FILE = "patients.csv"
+TEST_FILE = "patients-test.csv"
+
+_RECORD_COUNT = 20_000
+_TEST_EVERY = 5
+"""One record in so many is kept aside to test on."""
+_SEED = 1
+_REGIONS = ("north", "east", "south", "west")
+_REGION_SHARES = (0.2, 0.15, 0.25, 0.4)
+
+
+class Example(NamedTuple):
+    """A table to try things on, and what is publicly known about its columns."""
+
+    table: pa.Table
+    schema: Schema
+
+
+def example() -> Example:
+    """Makes up a table of 20,000 patients, the same every time.
+
+    Returns:
+        The table, of pyarrow, and its schema.
+
+    Examples:
+        >>> import noisegate
+        >>> table, schema = noisegate.example()
+        >>> table.num_rows, table.column_names
+        (20000, ['age', 'sex', 'region', 'smoker', 'bmi', 'stay_days', 'readmitted'])
+        >>> plan = noisegate.plan(schema, epsilon=1.0, records=20_000)
+        >>> plan.verdict.word
+        'usable'
+    """
+    import pyarrow as pa
+
+    from noisegate.schema import Schema
+    from noisegate.schema.kinds.boolean import Boolean
+    from noisegate.schema.kinds.categorical import Categorical
+    from noisegate.schema.kinds.decimal import Decimal
+    from noisegate.schema.kinds.integer import Integer
+
+    random = np.random.Generator(np.random.Philox(_SEED))
+    count = _RECORD_COUNT
+    age = np.clip(random.normal(58, 18, count).round(), 18, 100).astype(np.int64)
+    is_female = random.random(count) < 0.52
+    is_smoker = random.random(count) < np.where(age < 60, 0.28, 0.14)
+    bmi = np.clip(random.normal(23.5 + 0.05 * age, 4.0), 14, 60).round(1)
+    mean_stay = np.exp(0.4 + 0.015 * age + 0.25 * is_smoker)
+    stay_days = np.clip(random.poisson(mean_stay), 1, 60)
+    risk = -5.8 + 0.04 * age + 0.9 * is_smoker + 0.06 * (bmi - 25) + 0.12 * stay_days
+    is_readmitted = random.random(count) < 1 / (1 + np.exp(-risk))
+    region = random.choice(_REGIONS, count, p=_REGION_SHARES)
+    table = pa.table(
+        {
+            "age": age,
+            "sex": np.where(is_female, "female", "male"),
+            "region": region,
+            "smoker": is_smoker,
+            "bmi": bmi,
+            "stay_days": stay_days,
+            "readmitted": is_readmitted,
+        }
+    )
+    schema = Schema(
+        [
+            Integer(name="age", lower=18, upper=100),
+            Categorical(name="sex", levels=("female", "male")),
+            Categorical(name="region", levels=_REGIONS),
+            Boolean(name="smoker"),
+            Decimal(name="bmi", lower=14.0, upper=60.0, step=0.1),
+            Integer(name="stay_days", lower=1, upper=60),
+            Boolean(name="readmitted"),
+        ],
+        label="readmitted",
+    )
+    return Example(table, schema)
+
+
+def example_command(
+    folder: Annotated[
+        Path, Argument(help="Folder to write into; it must not exist yet.")
+    ] = Path("noisegate-example"),
+    as_json: Json = False,
+) -> None:
+    """Write a table of 20,000 simulated patients and its schema, to try commands on.
+
+    They are nobody's records. One in five is kept aside to test on.
+
+    Example: `noisegate example trial`
+    """
+    if folder.exists():
+        raise OptionError(f"{folder} exists; choose another folder, or remove it.")
+    write_folder(folder, write_example)
+    paths = {
+        "records": str(folder / TRAIN_FILE),
+        "test": str(folder / TEST_FILE),
+        "schema": str(folder / SCHEMA_FILE),
+    }
+    if as_json:
+        print_json(paths)
+        return
+    OUT.print(
+        f"{paths['records']}: simulated patients. {paths['test']}: others, to test on. "
+        f"{paths['schema']}: what is public about their columns.\n"
+        f"Next: noisegate plan --schema {paths['schema']} --epsilon 1 --records 16000",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def write_example(folder: Path) -> None:
+    """Writes the example: records to fit, records to test on, and the schema.
+
+    Args:
+        folder: An empty folder.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+
+    table, schema = example()
+    is_test = np.arange(table.num_rows) % _TEST_EVERY == 0
+    schema.to_toml(folder / SCHEMA_FILE)
+    pa.csv.write_csv(table.filter(pa.array(~is_test)), folder / TRAIN_FILE)
+    pa.csv.write_csv(table.filter(pa.array(is_test)), folder / TEST_FILE)
