@@ -33,12 +33,10 @@ def test_its_commands(person):
 def test_its_python(person):
     [program] = [block for language, block in BLOCKS if language == "python"]
     (person.folder / "try_it.py").write_text(program)
-    printed = person.types("python -X utf8 try_it.py")
-    assert "epsilon" in printed
+    ended = person.types("python -X utf8 try_it.py")
+    assert "epsilon" in ended.out
 
 
 def test_the_home_page_has_the_same_commands():
     page = (ROOT / "docs" / "index.md").read_text("utf-8")
-    assert [
-        line for line in page.splitlines() if line.startswith("noisegate ")
-    ] == COMMANDS
+    assert "\n".join(COMMANDS) in page
