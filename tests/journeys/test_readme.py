@@ -34,7 +34,7 @@ def test_its_python(person):
     [program] = [block for language, block in BLOCKS if language == "python"]
     (person.folder / "try_it.py").write_text(program)
     ended = person.types("python -X utf8 try_it.py")
-    assert "epsilon" in ended.out
+    assert "(1, 1e-05)-differential privacy" in ended.out
 
 
 def test_the_home_page_has_the_same_commands():

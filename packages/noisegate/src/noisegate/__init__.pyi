@@ -6,7 +6,7 @@ from noisegate.app.api import fit as fit
 from noisegate.app.api import plan as plan
 from noisegate.app.api import synthesize as synthesize
 from noisegate.app.drafts.draft import draft_schema as draft_schema
-from noisegate.app.example import example as example
+from noisegate.app.example import simulated_patients as simulated_patients
 from noisegate.app.signature import sign as sign
 from noisegate.app.silos.merging import merge as merge
 from noisegate.app.silos.rounds import release as release

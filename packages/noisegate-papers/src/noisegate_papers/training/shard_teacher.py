@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,12 +19,27 @@ from torch.nn.functional import softplus
 from noisegate_papers.training.adversarial import SLOPE, Discriminator
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
-
-    from noisegate.gate.sessions.shards import ShardBatch
+    from jaxtyping import Float, Int64, Shaped
 
 Weights: TypeAlias = Mapping[str, Tensor]
 """Arrays of one shard, by name."""
+
+
+class DrawnRecords(Protocol):
+    """Records of one shard, drawn at random, as the gate hands them to a teacher."""
+
+    @property
+    def numeric(self) -> Float[Tensor, "records numeric"]:
+        """Numeric columns, (records, columns); zeros if the shard has no records."""
+
+    @property
+    def codes(self) -> Int64[Tensor, "records coded"]:
+        """Coded columns, (records, columns); zeros if the shard has no records."""
+
+    @property
+    def held(self) -> Float[Tensor, ""]:
+        """1.0 if the shard has any record, else 0.0."""
+
 
 # Of Adam, as GANs have it.
 _BETA1 = 0.5
@@ -80,7 +95,7 @@ class ShardTeacher:
         return weights, moments
 
     def loss(
-        self, weights: Weights, parameters: Weights, batch: ShardBatch
+        self, weights: Weights, parameters: Weights, batch: DrawnRecords
     ) -> Float[Tensor, ""]:
         """Computes the loss of one shard.
 
@@ -131,7 +146,7 @@ class ShardTeacher:
         return updated_weights, updated_moments
 
     def answer(
-        self, weights: Weights, parameters: Weights, batch: ShardBatch
+        self, weights: Weights, parameters: Weights, batch: DrawnRecords
     ) -> Weights:
         """Returns what a shard answers about the generated records."""
         return self.answer_fn(self, weights, parameters)
@@ -202,7 +217,7 @@ class ShardTeacher:
         """
         return self._rows(parameters[which], parameters["labels"])
 
-    def real_rows(self, batch: ShardBatch) -> Float[Tensor, "records _"]:
+    def real_rows(self, batch: DrawnRecords) -> Float[Tensor, "records _"]:
         """Returns the rows of the records that a shard sees."""
         if self.label is None:
             labels = torch.zeros(len(batch.numeric))

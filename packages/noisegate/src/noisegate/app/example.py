@@ -7,15 +7,9 @@ are made up.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from typer import Argument
-
-from noisegate.app.cli.console import OUT, print_json
-from noisegate.app.cli.options import Json
-from noisegate.errors import OptionError
-from noisegate.models.folder import write_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,14 +28,14 @@ _REGIONS = ("north", "east", "south", "west")
 _REGION_SHARES = (0.2, 0.15, 0.25, 0.4)
 
 
-class Example(NamedTuple):
+class SimulatedPatients(NamedTuple):
     """A table to try things on, and what is publicly known about its columns."""
 
     table: pa.Table
     schema: Schema
 
 
-def example() -> Example:
+def simulated_patients() -> SimulatedPatients:
     """Makes up a table of 20,000 patients, the same every time.
 
     Returns:
@@ -49,7 +43,7 @@ def example() -> Example:
 
     Examples:
         >>> import noisegate
-        >>> table, schema = noisegate.example()
+        >>> table, schema = noisegate.simulated_patients()
         >>> table.num_rows, table.column_names
         (20000, ['age', 'sex', 'region', 'smoker', 'bmi', 'stay_days', 'readmitted'])
         >>> plan = noisegate.plan(schema, epsilon=1.0, records=20_000)
@@ -98,39 +92,7 @@ def example() -> Example:
         ],
         label="readmitted",
     )
-    return Example(table, schema)
-
-
-def example_command(
-    folder: Annotated[
-        Path, Argument(help="Folder to write into; it must not exist yet.")
-    ] = Path("noisegate-example"),
-    as_json: Json = False,
-) -> None:
-    """Write a table of 20,000 simulated patients and its schema, to try commands on.
-
-    They are nobody's records. One in five is kept aside to test on.
-
-    Example: `noisegate example trial`
-    """
-    if folder.exists():
-        raise OptionError(f"{folder} exists; choose another folder, or remove it.")
-    write_folder(folder, write_example)
-    paths = {
-        "records": str(folder / TRAIN_FILE),
-        "test": str(folder / TEST_FILE),
-        "schema": str(folder / SCHEMA_FILE),
-    }
-    if as_json:
-        print_json(paths)
-        return
-    OUT.print(
-        f"{paths['records']}: simulated patients. {paths['test']}: others, to test on. "
-        f"{paths['schema']}: what is public about their columns.\n"
-        f"Next: noisegate plan --schema {paths['schema']} --epsilon 1 --records 16000",
-        soft_wrap=True,
-        markup=False,
-    )
+    return SimulatedPatients(table, schema)
 
 
 def write_example(folder: Path) -> None:
@@ -142,7 +104,7 @@ def write_example(folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.csv
 
-    table, schema = example()
+    table, schema = simulated_patients()
     is_test = np.arange(table.num_rows) % _TEST_EVERY == 0
     schema.to_toml(folder / SCHEMA_FILE)
     pa.csv.write_csv(table.filter(pa.array(~is_test)), folder / TRAIN_FILE)
