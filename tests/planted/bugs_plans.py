@@ -70,7 +70,7 @@ def gradients_paid_alone(plan_steps: Any, budget: Any, query: Any) -> Any:
 # Privacy units.
 
 
-@wrong("plan.Budget.__post_init__", "test_rounds::test_unusable_options_are_refused")
+@wrong("plan.Budget.__post_init__", "test_units::test_unusable_options_are_refused")
 def units_under_replace_one(check: Any, budget: Any) -> None:
     """Units are taken under replace-one, where the number of their records is no public knowledge."""
     adjacency = budget.adjacency

@@ -13,13 +13,8 @@ from noisegate.errors import OptionError
 from noisegate.gate.streams.state import StreamState
 from noisegate.privacy import noise
 
-from .conftest import AGES, records
+from .conftest import AGES, EMPTY, FEBRUARY, JANUARY
 
-JANUARY, FEBRUARY, EMPTY = (
-    records(300, 1, AGES),
-    records(300, 2, AGES),
-    records(0, 3, AGES),
-)
 POSIX = pytest.mark.skipif(
     os.name != "posix", reason="who may open a file is said in the ways of POSIX"
 )

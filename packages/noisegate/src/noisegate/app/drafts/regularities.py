@@ -61,8 +61,8 @@ _MIN_REGULAR_VALUES = 10
 # An atom has this fraction of the regular records, since a rarer one changes little. It
 # has this multiple of the median of as many neighbours on each side, which the peak of
 # a smooth distribution has not. Each atom takes a histogram cell, so only so many are
-# proposed, the most frequent ones. `GRIDS` in tests/sources/test_draft.py has columns
-# with atoms, far beyond these limits, and columns that must get none.
+# proposed, the most frequent ones. `GRIDS` in tests/app/drafts/test_regularities.py has
+# columns with atoms, far beyond these limits, and columns that must get none.
 _MIN_ATOM_FRACTION = 0.02
 _MIN_ATOM_RATIO = 5
 _NEIGHBOUR_COUNT = 10

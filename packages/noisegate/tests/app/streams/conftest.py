@@ -1,0 +1,1 @@
+from tests.shared.streams import *  # noqa: F403
