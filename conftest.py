@@ -1,5 +1,6 @@
 """Options and fixtures that every test may use."""
 
+import os
 import shutil
 import signal
 import sys
@@ -10,6 +11,10 @@ from typing import Any
 import hypothesis
 import pytest
 from tests import shapes
+
+# As `make test` has it: the suite is parallel already, and small products on many threads
+# take ten times as long where others work. It is read where torch is first imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 shapes.install()
 
