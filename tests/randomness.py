@@ -15,11 +15,9 @@ from noisegate.privacy import noise
 
 REAL = "tests/privacy/", "tests/planted/", "tests/auditing/"
 _PACKAGE = re.compile(r"packages/[\w-]+/(?=tests/)")
-_TOKEN_BYTES, _RANDBITS, _DISCRETE = (
-    secrets.token_bytes,
-    secrets.randbits,
-    noise._discrete_gaussian,
-)
+_TOKEN_BYTES = secrets.token_bytes
+_RANDBITS = secrets.randbits
+_DISCRETE = noise._discrete_gaussian
 
 
 def room(node: str) -> str:

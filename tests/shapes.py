@@ -92,10 +92,8 @@ def checked(function: FunctionType, module: Any) -> Any:
             function.__defaults__,
             function.__closure__,
         )
-        same.__kwdefaults__, same.__qualname__ = (
-            function.__kwdefaults__,
-            function.__qualname__,
-        )
+        same.__kwdefaults__ = function.__kwdefaults__
+        same.__qualname__ = function.__qualname__
         same.__module__ = function.__module__
         same.__annotations__ = {
             name: eval(hint, names) for name, hint in _shaped(function).items()

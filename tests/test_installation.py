@@ -106,7 +106,8 @@ def test_the_container_passes_the_demo():
     ]
     if not working:
         pytest.skip("no engine of podman, docker and buildah answers")
-    engine, tag = working[0], "noisegate-test"
+    engine = working[0]
+    tag = "noisegate-test"
     if engine == "buildah":
         done(engine, "build", "-t", tag, "-f", "Containerfile", ".", cwd=ROOT)
         digest = done(engine, "from", tag).split()[-1]

@@ -51,7 +51,8 @@ def test_nothing_comes_from_elsewhere(site):
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 def test_no_page_is_wider_than_the_screen(site, browser, width):
-    requests, wide = [], {}
+    requests = []
+    wide = {}
     with browser.new_page(viewport={"width": width, "height": 900}) as shown:
         shown.on("request", lambda request: requests.append(request.url))
         for path in sorted(site.rglob("index.html")):

@@ -230,7 +230,8 @@ def test_a_table_needs_the_kernel_alone(desk):
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
     """The wheel of each package, by its name; skips where no index can be reached."""
-    folder, uv = tmp_path_factory.mktemp("wheels"), ROOT / ".venv-tools" / "bin" / "uv"
+    folder = tmp_path_factory.mktemp("wheels")
+    uv = ROOT / ".venv-tools" / "bin" / "uv"
     if not uv.exists():
         pytest.skip(f"{uv} builds the wheels, and is not there: make environment")
     if problem := called(

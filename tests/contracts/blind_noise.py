@@ -92,7 +92,8 @@ class Blind:
     """Numbers in place of noisy sums, which depend on how often and for how many there were asked for, and no more."""
 
     def __init__(self, stop_at=None):
-        self.asked, self.stop_at = 0, stop_at
+        self.asked = 0
+        self.stop_at = stop_at
 
     def normal(self, size, std):
         if self.asked == self.stop_at:
@@ -249,9 +250,12 @@ def _dateless(path):
 @contextlib.contextmanager
 def watched(seen, folder):
     """Writes down all that a block prints, logs, warns of and leaves in a folder, and the error that ends it."""
-    printed, logged = io.StringIO(), io.StringIO()
-    log, handler = logging.getLogger("noisegate"), logging.StreamHandler(logged)
-    level, error = log.level, None
+    printed = io.StringIO()
+    logged = io.StringIO()
+    log = logging.getLogger("noisegate")
+    handler = logging.StreamHandler(logged)
+    level = log.level
+    error = None
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     try:

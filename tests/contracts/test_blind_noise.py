@@ -168,10 +168,8 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
 ):
     """A method of sums stops when it is fitted, and one of steps between steps."""
     monkeypatch.setattr(checkpoint, "_SAVE_INTERVAL_SECONDS", 0.0)
-    settings, options = (
-        {**METHODS[name].audit_settings, **TINY.get(name, {})},
-        {"records": 1000},
-    )
+    settings = {**METHODS[name].audit_settings, **TINY.get(name, {})}
+    options = {"records": 1000}
     both = [table(0, 30), table(1, 70)]
 
     def stopped(data):

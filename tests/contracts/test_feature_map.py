@@ -240,7 +240,8 @@ def test_a_map_keeps_its_contract(name):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_equal_settings_make_equal_maps(name):
-    case, records = MAPS[name], made_up(MAPS[name].layout, seed=5)
+    case = MAPS[name]
+    records = made_up(MAPS[name].layout, seed=5)
     assert case.make()(records).tobytes() == case.make()(records).tobytes()
 
 

@@ -131,7 +131,8 @@ def test_where_a_record_stands_changes_no_sum_of_a_step(name, tmp_path):
     records = made_up_records(example[1].layout, RECORDS, np.random.default_rng(0))
     records.numeric[RECORDS // 2 :] = 0.0
     turned = EncodedTable(records.numeric[::-1].copy(), records.codes[::-1].copy())
-    sums, others = sums_of(*example, records), sums_of(*example, turned)
+    sums = sums_of(*example, records)
+    others = sums_of(*example, turned)
     assert len(sums) == len(others) >= STEPS
     assert all(
         np.array_equal(one, other) for one, other in zip(sums, others, strict=True)
@@ -194,7 +195,9 @@ def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(
 ):
     """Or begins anew, where a run cannot be resumed."""
     (data, _), schema, settings, _ = of_method(name, tmp_path, images)
-    method, blind, done = make_for(name, schema, settings), Blind(), []
+    method = make_for(name, schema, settings)
+    blind = Blind()
+    done = []
     use(monkeypatch, blind)
 
     def run(report, **more):
@@ -212,7 +215,8 @@ def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(
         run(stop, folder=tmp_path)
     resumed = method.is_resumable(method.plan(schema, Budget(epsilon=3.0)))
     assert (tmp_path / STATE_FILE).exists() == resumed
-    blind.asked, done = 2 * resumed, []
+    blind.asked = 2 * resumed
+    done = []
     again = run(done.append, folder=tmp_path)
     assert done == ([3] if resumed else [1, 2, 3])
     assert all(np.array_equal(again[part], whole[part]) for part in whole)

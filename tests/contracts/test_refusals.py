@@ -9,22 +9,18 @@ from noisegate.methods.registry import METHODS
 from noisegate.schema import pixel_schema
 
 U, V = (continuous(name, missing=name == "v") for name in "uv")
-W, OLD = categorical("w", ("low", "middle", "high")), boolean("old")
-TABLE, WHOLE, NUMERIC = (
-    Schema((U, V, W), label="w"),
-    Schema((U, V, W)),
-    Schema((U, V, W), label="u"),
-)
-ALONE, MISSING = (
-    Schema((OLD,), label="old"),
-    Schema((U, boolean("y", missing=True)), label="y"),
-)
+W = categorical("w", ("low", "middle", "high"))
+OLD = boolean("old")
+TABLE = Schema((U, V, W), label="w")
+WHOLE = Schema((U, V, W))
+NUMERIC = Schema((U, V, W), label="u")
+ALONE = Schema((OLD,), label="old")
+MISSING = Schema((U, boolean("y", missing=True)), label="y")
 SINGLE = Schema((U, categorical("y", "a")), label="y")
-IMAGES, PLAIN = (
-    pixel_schema(8, 8, labels=("across", "down")),
-    pixel_schema(8, 8, labels=None),
-)
-PIXELS, LABEL = IMAGES.columns[:-1], IMAGES.columns[-1]
+IMAGES = pixel_schema(8, 8, labels=("across", "down"))
+PLAIN = pixel_schema(8, 8, labels=None)
+PIXELS = IMAGES.columns[:-1]
+LABEL = IMAGES.columns[-1]
 HOLED = integer(PIXELS[0].name, 0, 255, missing=True)
 SHAPE = {"image": (8, 8, 1)}
 NETWORK = {"generator": "convolutional", **SHAPE}

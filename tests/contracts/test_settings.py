@@ -34,7 +34,8 @@ def out_of_bounds(metadata, number):
 
 def unusable(hint):
     """Values that an annotation does not allow."""
-    kind, parts = get_origin(hint), get_args(hint)
+    kind = get_origin(hint)
+    parts = get_args(hint)
     if kind is Annotated:
         inner = parts[0]
         yield from unusable(inner)

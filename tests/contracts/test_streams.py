@@ -44,7 +44,8 @@ def pictures(count, seed=0):
 def test_four_periods_of_few_records_are_fitted_to_their_queries(
     name, tmp_path, monkeypatch
 ):
-    fitted, fitting = [], METHODS[name].fitting
+    fitted = []
+    fitting = METHODS[name].fitting
 
     def watched(method, release, **options):
         fitted.append((sorted(release.values), sorted(release.noise_std)))
@@ -90,7 +91,8 @@ def test_other_methods_refuse_a_stream_before_anything_is_written(name, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMED)
 def test_four_periods_of_many_records_through_the_command_line(name, tmp_path, cli):  # noqa: F811
-    (schema, settings), plan = stream_of(name, tmp_path), tmp_path / "stream.json"
+    (schema, settings) = stream_of(name, tmp_path)
+    plan = tmp_path / "stream.json"
     schema.to_toml(tmp_path / "schema.toml")
     settings = [f"--set={key}={json.dumps(value)}" for key, value in settings.items()]
     command = [

@@ -10,7 +10,8 @@ from typing import Any
 from .names import FILES, HERE, Schema, printed
 
 BOOKS = HERE / "books"
-LEDGER, BOOKED = BOOKS / "ledger.db", BOOKS / "model"
+LEDGER = BOOKS / "ledger.db"
+BOOKED = BOOKS / "model"
 DISCOVERED = FILES / "discovered.toml"
 DATASETS = ("clinic", "survey", "other clinic")
 AUDIT = ("audit", "pairwise", "--runs", 8, "--epsilon", 4, "--set", "cells=2")

@@ -350,7 +350,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 """Of methods whose defaults are others since: those with which their golden files were written."""
-_CONNECTED, _NETWORK = {"generator": "fully-connected"}, {"network": "fully-connected"}
+_CONNECTED = {"generator": "fully-connected"}
+_NETWORK = {"network": "fully-connected"}
 ODD: dict[str, dict[str, Any]] = {
     **{
         "joint": {**_CONNECTED, "cell": 2},

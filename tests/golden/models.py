@@ -16,7 +16,8 @@ from .cases import FITS, fit_options, records_of
 from .names import HERE, Certificate, Synthesizer, printed, program
 
 MODELS = HERE / "models"
-ROWS, SEED = 5, 7
+ROWS = 5
+SEED = 7
 WHERE: dict[str, dict[str, Any]] = {
     "pairwise": {"job": "teacher", "age": (20, 40)},
     "pairwise-labelled": {"answer": "yes"},

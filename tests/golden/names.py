@@ -122,7 +122,8 @@ FILES = HERE / "files"
 
 def program(*arguments: Any) -> tuple[int, str, str]:
     """Runs the command line in this process, in the folder of the files; returns exit code, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with (
         contextlib.chdir(FILES),
         patch.object(sys, "argv", ["noisegate", *map(str, arguments)]),

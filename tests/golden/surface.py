@@ -12,7 +12,9 @@ from noisegate import errors
 
 from .names import program
 
-HELP, NAMES, ERRORS = "help of", "public names", "errors"
+HELP = "help of"
+NAMES = "public names"
+ERRORS = "errors"
 
 
 def cases() -> Iterator[str]:

@@ -38,7 +38,8 @@ def cells(golden, current) -> Iterator[tuple]:
     """Yields the cells of two samples in pairs."""
     if isinstance(golden, dict):
         assert list(golden) == list(current)
-        golden, current = list(golden.values()), list(current.values())
+        golden = list(golden.values())
+        current = list(current.values())
     if isinstance(golden, list):
         assert len(golden) == len(current)
         for pair in zip(golden, current, strict=True):
@@ -131,7 +132,8 @@ def test_a_plan_asks_what_it_always_asked(case):
 
 @pytest.mark.parametrize("case", SETTINGS)
 def test_settings_are_stored_and_read_as_always(case):
-    current_settings, golden = current.settings(case), SETTINGS[case]
+    current_settings = current.settings(case)
+    golden = SETTINGS[case]
     if golden is None:
         assert current_settings is None
         return

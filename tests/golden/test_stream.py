@@ -12,10 +12,8 @@ from .names import HERE, UserError, fit_period, verify
 def test_a_stream_of_before_goes_on_as_it_was_stated(tmp_path):
     """Two of its three periods were answered by a version that kept seals, and priced exact withdrawals."""
     shutil.copytree(HERE / "stream", tmp_path / "stream")
-    plan, folder = (
-        tmp_path / "stream" / "stream.json",
-        tmp_path / "stream" / "stream.private",
-    )
+    plan = tmp_path / "stream" / "stream.json"
+    folder = tmp_path / "stream" / "stream.private"
     before = verify(tmp_path / "stream" / "m2").certificate
     assert verify(tmp_path / "stream" / "m1").recomputed_epsilon <= 1
 

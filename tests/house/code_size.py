@@ -78,7 +78,8 @@ def _size_of_file(path: Path) -> CodeSize:
     token_count = 0
     code_lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        first_line, last_line = token.start[0], token.end[0]
+        first_line = token.start[0]
+        last_line = token.end[0]
         if token.type in _LAYOUT or first_line in docstring_lines:
             continue
         token_count += 1

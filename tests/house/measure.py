@@ -87,7 +87,8 @@ def write_table(folder: Path) -> None:
     with (folder / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["age", "job", "answer"])
-        jobs, answers = ["nurse", "teacher", "farmer"], ["no", "yes"]
+        jobs = ["nurse", "teacher", "farmer"]
+        answers = ["no", "yes"]
         table.writerows(
             [draw.randint(18, 90), draw.choice(jobs), draw.choice(answers)]
             for _ in range(300)
@@ -303,7 +304,8 @@ def measure() -> dict[str, Any]:
         for (path, name), n in counts.items()
         if path.endswith("queries/fourier.py") and "draw" in name
     ]
-    source, classes = size_of(modules()), our_classes()
+    source = size_of(modules())
+    classes = our_classes()
     return {
         "tokens of source": source.tokens,
         "tokens of tests": size_of(tests()).tokens,
@@ -378,14 +380,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.walk:
-        kind, folder = options.walk[0], Path(options.walk[1])
+        kind = options.walk[0]
+        folder = Path(options.walk[1])
         calls = walk(prepare(kind, folder))
         rows = [
             [file, function, count] for (file, function), count in sorted(calls.items())
         ]
         (folder / f"{kind}.json").write_text(json.dumps(rows), encoding="utf-8")
         return
-    figures, limits = measure(), tomllib.loads(LIMITS.read_text("utf-8"))
+    figures = measure()
+    limits = tomllib.loads(LIMITS.read_text("utf-8"))
     missed = [
         name
         for name, figure in figures.items()
@@ -400,7 +404,8 @@ def main() -> None:
     else:
         print(f"{'':48} {'figure':>9} {'limit':>9} {'goal':>9}")
         for name, figure in figures.items():
-            limit, goal = limits[name]["limit"], limits[name]["goal"]
+            limit = limits[name]["limit"]
+            goal = limits[name]["goal"]
             remark = (
                 "beyond the limit"
                 if name in missed

@@ -144,7 +144,8 @@ class Person:
         }
         with subprocess.Popen(command, cwd=self.folder, env=self.env, **streams) as run:
             os.close(slave)
-            printed, looked = "", 0
+            printed = ""
+            looked = 0
             left = list(answers)
             while block := _read(master):
                 printed += block
@@ -180,7 +181,8 @@ def _read(master):
 
 @pytest.fixture
 def person(tmp_path):
-    home, folder = tmp_path / "home", tmp_path / "work"
+    home = tmp_path / "home"
+    folder = tmp_path / "work"
     home.mkdir()
     folder.mkdir()
     return Person(home=home, folder=folder)
@@ -193,11 +195,10 @@ RECORDS = 10_001
 def survey(rows, seed=0):
     """Lines of CSV of a survey, of which SCHEMA says all that is public."""
     draw = np.random.default_rng(seed)
-    age, hours = draw.integers(18, 91, rows), draw.gamma(9, 4, rows).round(1)
-    job, income = (
-        draw.choice(["nurse", "teacher", "farmer"], rows),
-        draw.choice(["no", "yes"], rows),
-    )
+    age = draw.integers(18, 91, rows)
+    hours = draw.gamma(9, 4, rows).round(1)
+    job = draw.choice(["nurse", "teacher", "farmer"], rows)
+    income = draw.choice(["no", "yes"], rows)
     lines = zip(age, hours, job, income, strict=True)
     return "age,hours,job,income\n" + "".join(
         f"{a},{h},{j},{i}\n" for a, h, j, i in lines

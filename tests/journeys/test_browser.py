@@ -83,7 +83,8 @@ def pressed(page, asks, button, *choice):
 def test_from_a_bare_file_to_downloads(person, window):
     (person.folder / "survey.csv").write_text(survey(2000))
     (person.folder / "public.csv").write_text(survey(1000, seed=1))
-    requests, complaints = [], []
+    requests = []
+    complaints = []
     window.context.on("request", lambda request: requests.append(request.url))
     window.context.on("console", lambda message: complaints.append(message.text))
     with started(person) as (run, address):
@@ -173,7 +174,8 @@ def test_who_lacks_the_secret_or_comes_by_another_name_is_refused(person):
 
     with started(person) as (_, address):
         _, _, here, secret, _ = address.split("/")
-        own, told = f"/{secret}/", replied(f"/{secret}/", here)
+        own = f"/{secret}/"
+        told = replied(f"/{secret}/", here)
         assert told.status == 200
         assert "default-src 'none'" in told.headers["Content-Security-Policy"]
         assert told.headers["Referrer-Policy"] == "no-referrer"

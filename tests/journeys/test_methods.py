@@ -45,7 +45,8 @@ RATES = {"sampling_probability": 0.005, "encoder_sampling_probability": 0.005}
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory):
     """A person with ten thousand records of each schema of the golden files."""
-    folder, home = tmp_path_factory.mktemp("shelf"), tmp_path_factory.mktemp("home")
+    folder = tmp_path_factory.mktemp("shelf")
+    home = tmp_path_factory.mktemp("home")
     for file in FILES.iterdir():
         shutil.copy(file, folder)
     (folder / "two.toml").write_text(TWO)
@@ -74,10 +75,10 @@ def test_every_method_has_a_case():
 @pytest.mark.slow
 @pytest.mark.parametrize("images", [True, False])
 def test_every_method(shelf, images):
-    lines, cases = (
-        [],
-        {name: case for name, case in CASES.items() if (case[0] == "grey") == images},
-    )
+    lines = []
+    cases = {
+        name: case for name, case in CASES.items() if (case[0] == "grey") == images
+    }
     for method, (schema, settings) in cases.items():
         data = f"{schema}.npz" if schema == "grey" else f"{schema}.csv"
         command = [

@@ -174,7 +174,8 @@ def megabytes(folder):
 
 
 def test_the_demo_of_a_fresh_clone_stays_small(tmp_path):
-    clone, home = tmp_path / "clone", tmp_path / "home"
+    clone = tmp_path / "clone"
+    home = tmp_path / "home"
     home.mkdir()
     subprocess.run(
         ["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True

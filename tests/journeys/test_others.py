@@ -26,10 +26,8 @@ upper = 99
 
 def test_images(person):
     draw = np.random.default_rng(0)
-    images, labels = (
-        draw.integers(0, 90, (RECORDS, 8, 8), dtype=np.uint8),
-        draw.integers(0, 10, RECORDS),
-    )
+    images = draw.integers(0, 90, (RECORDS, 8, 8), dtype=np.uint8)
+    labels = draw.integers(0, 10, RECORDS)
     images[np.arange(RECORDS), labels % 8] += 150
     np.savez(person.folder / "scans.npz", images=images, labels=labels)
     person.types_all(

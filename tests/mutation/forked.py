@@ -22,8 +22,11 @@ from pathlib import Path
 import pytest
 
 STATISTICS = Path("mutmut-stats.json")
-MOST, ENOUGH = 200, 10.0
-SURVIVED, FOUND, UNTESTED = "survived", "found", "untested"
+MOST = 200
+ENOUGH = 10.0
+SURVIVED = "survived"
+FOUND = "found"
+UNTESTED = "untested"
 
 
 def pytest_addoption(parser):
@@ -43,10 +46,8 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    statistics, options = (
-        json.loads(STATISTICS.read_text("utf-8")),
-        session.config.option,
-    )
+    statistics = json.loads(STATISTICS.read_text("utf-8"))
+    options = session.config.option
     # A database server for each mutant would take longer than all else; the same tests run on SQLite.
     items = {
         item.nodeid: item
@@ -81,10 +82,8 @@ def pytest_runtestloop(session):
 
 def chosen(mutant, known, statistics):
     """Returns the tests to run on a mutant, in this order."""
-    seconds, covering = (
-        statistics["duration_by_test"],
-        statistics["tests_by_mangled_function_name"],
-    )
+    seconds = statistics["duration_by_test"]
+    covering = statistics["tests_by_mangled_function_name"]
     tests = [
         test
         for test in covering.get(mutant.rpartition("__mutmut_")[0], [])

@@ -72,7 +72,8 @@ TESTS += [*(f"packages/noisegate/tests/{room}" for room in TESTED)]
 
 def drawn(room: str, share: float, seed: int) -> dict[str, list[str]]:
     """Returns the mutants of each file of a room that are in the sample."""
-    folder, sample = MUTANTS / SOURCE / "noisegate" / room, {}
+    folder = MUTANTS / SOURCE / "noisegate" / room
+    sample = {}
     for path in sorted(folder.rglob("*.py.meta")):
         name = f"{room}/{path.relative_to(folder).as_posix().removesuffix('.meta')}"
         mutants = sorted(json.loads(path.read_text("utf-8"))["exit_code_by_key"])
@@ -106,7 +107,8 @@ def lay_out() -> None:
     shutil.rmtree(LAID_OUT, ignore_errors=True)
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in COPIED:
-        source, target = ROOT / name, LAID_OUT / name
+        source = ROOT / name
+        target = LAID_OUT / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(
             source, target, ignore=ignore
@@ -118,7 +120,8 @@ def lay_out() -> None:
 
 def tried(names: list[str], processes: int) -> dict[str, str]:
     """Returns the verdict on each mutant."""
-    asked, verdicts = MUTANTS / "sample.txt", MUTANTS / "verdicts.txt"
+    asked = MUTANTS / "sample.txt"
+    verdicts = MUTANTS / "verdicts.txt"
     asked.write_text("\n".join(names), encoding="utf-8")
     # Tests that start Python get the mutant too.
     environment = {
@@ -160,7 +163,8 @@ def report(room: str, sample: dict[str, list[str]], verdicts: dict[str, str]) ->
     }
     for name, mutants in sample.items():
         print(line(name, found[name], len(mutants)))
-    together, of = sum(found.values()), sum(map(len, sample.values()))
+    together = sum(found.values())
+    of = sum(map(len, sample.values()))
     print(line(f"**{room}**", together, of))
     return float(binomtest(together, of).proportion_ci(0.95, method="exact").high)
 

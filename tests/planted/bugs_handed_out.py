@@ -42,16 +42,14 @@ def an_audit_that_believes_the_quietest_noise(
 
 
 BLIND = "test_nothing_that_leaves_a_fit_knows_more_than_its_noise"
-SUMS, STEPS, IMAGES = f"{BLIND}[dp-merf]", f"{BLIND}[dp-llm]", f"{BLIND}[dp-mge]"
-SILO, LINE = (
-    "test_nothing_is_known_of_a_silo",
-    "test_nothing_is_known_to_the_command_line",
-)
+SUMS = f"{BLIND}[dp-merf]"
+STEPS = f"{BLIND}[dp-llm]"
+IMAGES = f"{BLIND}[dp-mge]"
+SILO = "test_nothing_is_known_of_a_silo"
+LINE = "test_nothing_is_known_to_the_command_line"
 STOPPED = "test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on"
-DISCOVERED, UNITS = (
-    "test_nothing_is_known_to_a_discovery",
-    "test_nothing_is_known_of_units",
-)
+DISCOVERED = "test_nothing_is_known_to_a_discovery"
+UNITS = "test_nothing_is_known_of_units"
 
 
 def _of_the_number(plant: Plant, tell: Callable[[int], Any]) -> None:

@@ -79,7 +79,8 @@ def families_at_full_weight(chosen: Any, *arguments: Any) -> Any:
 def families_weighted_by_their_parents(chosen: Any, *arguments: Any) -> Any:
     """A table of three columns counts a record for each of its parents."""
     found = chosen(*arguments)
-    tables, (weight, *_) = found.counted.tables, found.counted.weights
+    tables = found.counted.tables
+    (weight, *_) = found.counted.weights
     weights = tuple(weight * max(len(table) - 1, 1) for table in tables)
     return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
 

@@ -136,7 +136,8 @@ def rounding_to_nearest(plant: Plant) -> None:
     """Coordinates go to the nearest point of the grid, which may be further out."""
 
     def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
-        right, scaled = quantise(grid, vectors), _scaled(grid, vectors)
+        right = quantise(grid, vectors)
+        scaled = _scaled(grid, vectors)
         inside = (_norms(scaled) < 1)[:, None]
         return np.where(inside, np.rint(np.where(inside, scaled, 0)), right).astype(
             np.int32

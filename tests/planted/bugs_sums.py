@@ -164,7 +164,8 @@ def cheaper_where_teachers_agree(plant: Plant) -> None:
 
     @plant.wrap("transaction.Transaction.certify")
     def _(right: Any, transaction: Any, hashes: Any) -> Any:
-        found, louder = right(transaction, hashes), 1 + agreements[0]
+        found = right(transaction, hashes)
+        louder = 1 + agreements[0]
         events = tuple(
             replace_gaussian(event, noise_std=gaussian_of(event).noise_std * louder)
             for event in found.events
@@ -209,7 +210,8 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
 
     @plant.wrap("samples.HeldGradients.merge_totals")
     def _(merged: Any, held: Any, found: Any) -> Any:
-        again, kept[:] = len(kept), []
+        again = len(kept)
+        kept[:] = []
         return merged(held, [*found, *found[:again]])
 
 

@@ -80,7 +80,8 @@ def wrong(
         def apply(plant: Plant) -> None:
             plant.wrap(seam)(instead)
 
-        apply.__name__, apply.__doc__ = instead.__name__, instead.__doc__
+        apply.__name__ = instead.__name__
+        apply.__doc__ = instead.__doc__
         return bug(*tests)(apply)
 
     return register
@@ -177,7 +178,8 @@ class Plant:
 
     def set(self, seam: str, value: Any) -> None:
         """Binds another value to a constant of a module, in all modules of the library that imported it."""
-        right, name = find(seam), seam.rpartition(".")[2]
+        right = find(seam)
+        name = seam.rpartition(".")[2]
         holders = [m for m in _loaded() if m.__dict__.get(name, self) is right]
         for module in holders:
             self._undo.append(functools.partial(setattr, module, name, right))
@@ -350,7 +352,8 @@ class _Rewrite(ast.NodeTransformer):
     """Puts one piece of syntax in place of another, and counts how often."""
 
     def __init__(self, old: str, new: str) -> None:
-        self._old, self._new = ast.parse(old).body, ast.parse(new or "pass").body
+        self._old = ast.parse(old).body
+        self._new = ast.parse(new or "pass").body
         first = self._old[0]
         self._expression = (
             first.value if len(self._old) == 1 and isinstance(first, ast.Expr) else None
@@ -378,7 +381,8 @@ class _Rewrite(ast.NodeTransformer):
         return node
 
     def _within(self, body: list[Any]) -> None:
-        place, length = 0, len(self._old)
+        place = 0
+        length = len(self._old)
         while place + length <= len(body):
             bound: dict[str, ast.AST] = {}
             if _same(self._old, body[place : place + length], bound):

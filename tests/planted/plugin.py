@@ -63,10 +63,8 @@ class _Witness:
         if target and call.excinfo and report.skipped:
             self._skipped[target] = str(call.excinfo.value)
         elif target and call.excinfo and report.failed:
-            kind, broken = (
-                call.excinfo.typename,
-                call.excinfo.errisinstance(BROKEN) or call.when != "call",
-            )
+            kind = call.excinfo.typename
+            broken = call.excinfo.errisinstance(BROKEN) or call.when != "call"
             self._said.append(
                 f"planted: {'BROKEN' if broken else 'found'} {item.nodeid} {call.when} {kind}"
             )

@@ -338,7 +338,8 @@ def ctrl_c(monkeypatch):
     """Presses Ctrl-C once, the nth time that a method has done its work; returns what was noted each time before it."""
 
     def press(owner, name, number=1, noted=type):
-        original, seen = getattr(owner, name), []
+        original = getattr(owner, name)
+        seen = []
 
         def pressed(it, *args, **kwargs):
             seen.append(noted(it))

@@ -23,7 +23,8 @@ PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 
 def found_noise(method):
     """Of each release, as a part of the noise that was planned; and the exact sums, with what was asked."""
-    shown, ratios = ShowingEngine(), {}
+    shown = ShowingEngine()
+    ratios = {}
     release = method.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=shown))
     for name, values in release.values.items():
         exact = shown.tasks[name].grid.restore(shown.totals[0].sums[name]).T
@@ -50,7 +51,8 @@ def features_of(data, method):
 def stripes(rows, seed=0, labelled=True, down=0.5):
     """Stripes across or down in noise, intensities from 0 to 255, one column for each pixel."""
     random = np.random.default_rng(seed)
-    turned, images = random.random(rows) < down, random.integers(0, 60, (rows, 8, 8))
+    turned = random.random(rows) < down
+    images = random.integers(0, 60, (rows, 8, 8))
     across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
     images = (
         (images + np.where(turned[:, None, None], across.T, across) * 190)

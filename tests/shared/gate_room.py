@@ -229,6 +229,7 @@ def joined(monkeypatch):
     """A cluster that is played."""
     monkeypatch.setattr("noisegate.gate.engines.ray.require", lambda *_: None)
     ray = Played()
-    ray.is_initialized, ray.cluster_resources = lambda: True, lambda: {"CPU": 3.0}
+    ray.is_initialized = lambda: True
+    ray.cluster_resources = lambda: {"CPU": 3.0}
     monkeypatch.setitem(sys.modules, "ray", ray)
     return ray

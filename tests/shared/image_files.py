@@ -64,5 +64,6 @@ def bomb(side=20_000):
 
 def animated():
     """A GIF of two pictures."""
-    first, second = Image.new("L", (4, 5), 0), Image.new("L", (4, 5), 255)
+    first = Image.new("L", (4, 5), 0)
+    second = Image.new("L", (4, 5), 255)
     return encoded(first, "GIF", save_all=True, append_images=[second], duration=100)

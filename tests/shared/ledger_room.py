@@ -119,7 +119,8 @@ def postgres():
             os.chown(folder / "home", account["user"], account["group"])
         else:
             (folder / "home").mkdir()
-        home, data = folder / "home", folder / "home" / "data"
+        home = folder / "home"
+        data = folder / "home" / "data"
         initdb = [
             "--no-sync",
             "--auth=trust",

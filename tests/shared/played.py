@@ -11,7 +11,9 @@ class GoneError(Exception):
 
 class Call:
     def __init__(self, instance, name, arguments):
-        self.instance, self.name, self.given = instance, name, arguments
+        self.instance = instance
+        self.name = name
+        self.given = arguments
 
 
 class Played:
@@ -20,13 +22,11 @@ class Played:
     exceptions = SimpleNamespace(RayError=GoneError)
 
     def __init__(self, dies=lambda *_: None):
-        self.dies, self.alive, self.answers, self.called, self.hired = (
-            dies,
-            set(),
-            [],
-            [],
-            0,
-        )
+        self.dies = dies
+        self.alive = set()
+        self.answers = []
+        self.called = []
+        self.hired = 0
 
     def put(self, value):
         return value

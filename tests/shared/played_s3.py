@@ -17,9 +17,11 @@ class Store(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self):
-        server, url = self.server, urlsplit(self.path)
+        server = self.server
+        url = urlsplit(self.path)
         _, _bucket, *key = unquote(url.path).split("/", 2)
-        key, query = "".join(key), parse_qs(url.query)
+        key = "".join(key)
+        query = parse_qs(url.query)
         server.asked.append((self.command, key))
         if f"Credential={server.user}/" not in self.headers.get("Authorization", ""):
             self._answer(
@@ -84,7 +86,9 @@ class Store(BaseHTTPRequestHandler):
 def played_s3(objects, user):
     """A store with these objects in each bucket, which `user` may read; `asked` are the calls."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
-        server.objects, server.user, server.asked = objects, user, []
+        server.objects = objects
+        server.user = user
+        server.asked = []
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

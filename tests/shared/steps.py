@@ -30,10 +30,13 @@ def loss(parameters, numeric, codes):
 class Folded:
     """Three numbers of three columns; says how it was called."""
 
-    dim, norm, nonnegative = 3, 2.0, False
+    dim = 3
+    norm = 2.0
+    nonnegative = False
 
     def __init__(self, change=lambda vectors, records: vectors):
-        self.change, self.shapes = change, []
+        self.change = change
+        self.shapes = []
 
     def __call__(self, records):
         self.shapes.append(records.numeric.shape)

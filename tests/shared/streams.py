@@ -28,7 +28,8 @@ def records(count, seed=0, schema=CODED):
     )
 
 
-JANUARY, FEBRUARY = records(300, 1, AGES), records(300, 2, AGES)
+JANUARY = records(300, 1, AGES)
+FEBRUARY = records(300, 2, AGES)
 EMPTY = records(0, 3, AGES)
 
 

@@ -26,7 +26,8 @@ def squared(vector):
 
 def check_tables(records, features, release):
     """Each of some records moves one cell of each table, and the sum by the planned bound and hardly less."""
-    grid, units = release.query.grid, release.query.grid.bound.units
+    grid = release.query.grid
+    units = release.query.grid.bound.units
     moved = [without for without, _ in moves(records, features, grid, 5)]
     # Rounded to the grid, the weights of many tables lose a little.
     assert all(

@@ -18,7 +18,8 @@ SLOW = {"images", "clinic", "questions"}
 
 def play(page, cli):
     """Plays all cells of a page in the current folder; returns the names that its Python leaves."""
-    names, code = {}, 0
+    names = {}
+    code = 0
     for cell in page:
         if cell.kind == "file":
             Path(cell.name).write_text(cell.text, "utf-8")
@@ -96,10 +97,8 @@ def _visits(folder):
     draw = np.random.default_rng(0)
     lines = ["row_id,patient_id,age,ward,bmi,admitted,left,readmitted"]
     for row in range(4000):
-        day, ward = (
-            draw.integers(1, 20),
-            draw.choice(["surgery", "medicine", "maternity"]),
-        )
+        day = draw.integers(1, 20)
+        ward = draw.choice(["surgery", "medicine", "maternity"])
         lines.append(
             f"{row},P{draw.integers(1800):04},{draw.integers(18, 90)},{ward},"
             f"{draw.normal(26, 4):.1f},2022-{draw.integers(1, 13):02}-{day:02},2023-{draw.integers(1, 13):02}-{day:02},"

@@ -30,7 +30,9 @@ KEPT = {"div", "strong", "table", "tr", "th", "td", "p", "details", "summary"}
 class Tags(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.seen, self.attributes, self.open = set(), set(), []
+        self.seen = set()
+        self.attributes = set()
+        self.open = []
 
     def handle_starttag(self, tag, attributes):
         self.seen.add(tag)

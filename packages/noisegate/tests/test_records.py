@@ -39,10 +39,8 @@ def test_records_of_one_kind_stay_of_that_kind():
 
 
 def test_records_that_are_laid_row_by_row_keep_all_that_they_say():
-    numeric, codes = (
-        np.asfortranarray([[0.5, 1.0], [np.nan, 0.0]]),
-        np.array([[1], [0]], dtype=np.int32),
-    )
+    numeric = np.asfortranarray([[0.5, 1.0], [np.nan, 0.0]])
+    codes = np.array([[1], [0]], dtype=np.int32)
     rows = WeightedRows(numeric, codes, np.array([WHOLE, 3])).row_by_row()
     assert rows.numeric.flags.c_contiguous
     np.testing.assert_array_equal(rows.numeric, numeric)

@@ -43,7 +43,8 @@ def test_a_run_with_one_spends_nothing_and_one_with_the_largest_works(tmp_path):
 
 @pytest.mark.parametrize("seed", [seeds.MOST_EVALUATION_SEED + 1, -1, "x"])
 def test_no_evaluation_takes_one(seed):
-    numbers, tables = np.zeros((4, 2)), people()
+    numbers = np.zeros((4, 2))
+    tables = people()
     for score in (
         lambda: evaluate_tables(tables, tables, SCHEMA, seed=seed),
         lambda: kernel_distance(numbers, numbers, seed=seed),

@@ -70,7 +70,8 @@ def test_the_best_tables_without_moments_are_those_of_all_tables_by_inverse_vari
         table for table in stated.tables if stated.domain.contains(table.domain)
     ]
     for pair in tables_alone.pairs:
-        counts, weights = 0.0, 0.0
+        counts = 0.0
+        weights = 0.0
         for table in on_domain:
             if set(pair) <= set(table.domain.names):
                 marginal = table.project(pair)
@@ -125,7 +126,10 @@ def test_least_squares_agree_on_margins_and_are_the_projection_of_all_tables():
     random = np.random.default_rng(2)
     domain = Domain.of({"a": ("1", "2", "3"), "b": ("x", "y"), "c": (False, True)})
     truth = random.uniform(50, 100, domain.shape)
-    tables, rows, right, weights = [], [], [], []
+    tables = []
+    rows = []
+    right = []
+    weights = []
     cells = np.eye(domain.size).reshape(*domain.shape, domain.size)
     for names, std in (
         (("a", "b"), 3.0),
@@ -140,7 +144,8 @@ def test_least_squares_agree_on_margins_and_are_the_projection_of_all_tables():
         rows.append(cells.sum(axis=axes).reshape(-1, domain.size))
         right.append(counts.ravel())
         weights.append(np.full(counts.size, 1 / std))
-    design, scale = np.concatenate(rows), np.concatenate(weights)
+    design = np.concatenate(rows)
+    scale = np.concatenate(weights)
     solved, *_ = np.linalg.lstsq(
         design * scale[:, None], np.concatenate(right) * scale, rcond=None
     )

@@ -77,7 +77,9 @@ def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
 
 def test_two_cells_against_a_fine_integration():
     """One strength by hand: the mean of a gamma variable seen through noise, by the midpoint rule on a dense grid."""
-    seen, std, expected = np.array([130.0, -20.0]), 40.0, np.array([60.0, 60.0])
+    seen = np.array([130.0, -20.0])
+    std = 40.0
+    expected = np.array([60.0, 60.0])
     means, evidence = _gamma_posterior(seen, std, expected)
     for row, strength in enumerate(_STRENGTHS):
         if not 0.4 < strength < 100:

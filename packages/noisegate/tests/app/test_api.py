@@ -161,7 +161,8 @@ def test_the_synthesizer_holds_no_record():
     """Not by another path either: nothing that can be reached from it is the table that was given."""
     frame = pl.DataFrame(columns())
     fitted = synthesize(frame, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY)
-    seen, waiting = set(), [fitted]
+    seen = set()
+    waiting = [fitted]
     while waiting:
         thing = waiting.pop()
         if (
@@ -284,7 +285,8 @@ def test_frames_of_the_kinds_that_were_given_come_out(tmp_path):
         tables(), schema=API_LINKED_SCHEMA, **FAST, out=tmp_path / "model"
     )
     synthetic = noisegate.load(tmp_path / "model").sample(40, seed=1)
-    people, visits = synthetic["people"], synthetic["visits"]
+    people = synthetic["people"]
+    visits = synthetic["visits"]
     assert isinstance(people, pd.DataFrame)
     assert isinstance(visits, pa.Table)
     assert list(people) == ["id", "ill", "sex"]

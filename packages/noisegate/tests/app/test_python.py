@@ -66,10 +66,8 @@ def test_what_a_gate_knows_is_not_told_twice():
 
 
 def test_load_gives_whatever_model_a_folder_holds(tmp_path):
-    records, labels = (
-        SMALL.fit(TABLE, **RUN, out=tmp_path / "records"),
-        classifier(out=tmp_path / "labels"),
-    )
+    records = SMALL.fit(TABLE, **RUN, out=tmp_path / "records")
+    labels = classifier(out=tmp_path / "labels")
     assert isinstance(noisegate.load(tmp_path / "records"), Synthesizer)
     assert noisegate.load(str(tmp_path / "labels")).classes == labels.classes
     assert noisegate.load(tmp_path / "records").certificate == records.certificate
@@ -138,7 +136,8 @@ def test_a_draft_is_reviewed_whole_with_its_reasons():
 
 def test_evaluate_measures_what_the_command_line_measures(tmp_path):
     model = SMALL.fit(TABLE, **RUN)
-    synthetic, test = model.sample(100, seed=1), TABLE.slice(0, 120)
+    synthetic = model.sample(100, seed=1)
+    test = TABLE.slice(0, 120)
     pa.csv.write_csv(test, tmp_path / "test.csv")
     SCHEMA.to_toml(tmp_path / "schema.toml")
     evaluation = noisegate.evaluate(

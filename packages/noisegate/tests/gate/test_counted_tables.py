@@ -45,10 +45,8 @@ STRANGE = EncodedTable(
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.parametrize("norm", [None, 3.0, 30.0])
 def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
-    one, table = (
-        counting_task(norm=norm),
-        EncodedTable.concatenate([records(rows), STRANGE]),
-    )
+    one = counting_task(norm=norm)
+    table = EncodedTable.concatenate([records(rows), STRANGE])
     assert one.exact_sum is not None
     quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
     assert np.array_equal(
@@ -57,7 +55,8 @@ def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
 
 
 def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():
-    one, rest = counting_task(), records(50)
+    one = counting_task()
+    rest = records(50)
     before = sum_records(rest, {"q": one}).sums["q"]
     bound = one.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
     for i in range(len(STRANGE)):

@@ -45,7 +45,8 @@ def neighbours(tmp_path, monkeypatch):
 @pytest.fixture
 def sums(monkeypatch):
     """The exact sums, as they are before noise."""
-    seen, add_noise = [], noise.add_noise
+    seen = []
+    add_noise = noise.add_noise
 
     def spy(values, **options):
         seen.append(values.copy())
@@ -61,7 +62,8 @@ def test_a_sum_changes_by_one_record(name, neighbours, sums):
         categorical("k", (LEVEL, "other"), other="other"),
         boolean("y"),
     )
-    schema, totals = Schema(columns=columns, label="k"), []
+    schema = Schema(columns=columns, label="k")
+    totals = []
     for path in neighbours:
         sums.clear()
         release = method_named(name)().query(Gate(path, schema=schema, epsilon=1.0))
@@ -84,7 +86,8 @@ def test_a_unit_is_one_unit_on_every_line(neighbours, sums):
 
 
 def test_discovery_counts_one_level(neighbours, monkeypatch):
-    seen, counts_above = [], noise.noisy_counts_above
+    seen = []
+    counts_above = noise.noisy_counts_above
 
     def spy(counts, **options):
         seen.append(sorted(counts.tolist()))

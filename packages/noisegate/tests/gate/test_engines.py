@@ -48,7 +48,8 @@ def test_every_batch_is_summed_once(threads, task, batches):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_only_a_few_batches_are_in_memory(threads, task, batches):
-    taken, seen = 0, []
+    taken = 0
+    seen = []
 
     def counting():
         nonlocal taken
@@ -81,7 +82,8 @@ def test_an_error_while_reading_is_the_one_that_is_told(task, batches):
 def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(
     threads, task, batches
 ):
-    before, readers = threading.active_count(), set()
+    before = threading.active_count()
+    readers = set()
 
     class Reading(Encoded):
         def batch_readers(self):
@@ -181,7 +183,9 @@ def table(rows, seed=0):
 
 @pytest.mark.parametrize("label", [None, 0])
 def test_a_first_half_is_computed_once_for_all_that_share_it(label):
-    records, first, other = table(2 * BLOCK_ROWS + 7), First(), First()
+    records = table(2 * BLOCK_ROWS + 7)
+    first = First()
+    other = First()
     maps = {"one": Power(first, 1), "two": Power(first, 2), "else": Power(other, 3)}
     together = sum_records(
         records, {name: sharing_task(each, label) for name, each in maps.items()}
@@ -226,7 +230,8 @@ def test_the_probe_looks_at_what_is_summed():
 
 @pytest.mark.parametrize("dim", [2**19, 2**23])
 def test_every_block_of_a_map_has_the_rows_that_were_probed(dim):
-    long, rows = Long(dim), block_rows(Long(dim))
+    long = Long(dim)
+    rows = block_rows(Long(dim))
     map_execution("f", long, LAYOUT, rows)
     records = table(2 * rows + 1)
     summed = sum_records(records, {"q": sharing_task(long)}).sums["q"][0]

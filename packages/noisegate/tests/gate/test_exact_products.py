@@ -18,7 +18,8 @@ def drawn_matrix(*shape, seed=0):
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), SIZES)
 def test_a_product_is_right_but_for_the_bits_that_are_cut_off(rows, inner, columns):
-    left, right = drawn_matrix(rows, inner), drawn_matrix(inner, columns, seed=1)
+    left = drawn_matrix(rows, inner)
+    right = drawn_matrix(inner, columns, seed=1)
     exact = left.double() @ right.double()
     bound = (
         max(inner, 1)
@@ -30,7 +31,8 @@ def test_a_product_is_right_but_for_the_bits_that_are_cut_off(rows, inner, colum
 
 
 def test_an_entry_is_the_same_bits_in_every_block_and_place():
-    left, right = drawn_matrix(14, 784), drawn_matrix(784, 10, seed=1)
+    left = drawn_matrix(14, 784)
+    right = drawn_matrix(784, 10, seed=1)
     whole = product(left, right)
     for row in range(14):
         assert torch.equal(product(left[row : row + 1], right)[0], whole[row])
@@ -45,17 +47,16 @@ def test_an_entry_is_the_same_bits_in_every_block_and_place():
 
 @pytest.mark.parametrize("inner", [2, 3, 784, 5000])
 def test_no_sum_is_rounded_so_that_its_order_does_not_matter(inner):
-    left, right = drawn_matrix(14, inner), drawn_matrix(inner, 10, seed=1)
+    left = drawn_matrix(14, inner)
+    right = drawn_matrix(inner, 10, seed=1)
     for seed in range(3):
         order = torch.randperm(inner, generator=torch.Generator().manual_seed(seed))
         assert torch.equal(product(left[:, order], right[order]), product(left, right))
 
 
 def test_what_is_small_beside_what_cancels_is_cut_off_in_every_order():
-    left, right = (
-        torch.tensor([[1.0, 2.0**-30, -1.0]]),
-        torch.tensor([[1.0], [2.0**-30], [1.0]]),
-    )
+    left = torch.tensor([[1.0, 2.0**-30, -1.0]])
+    right = torch.tensor([[1.0], [2.0**-30], [1.0]])
     products = {
         float(product(left[:, list(order)], right[list(order)]))
         for order in permutations(range(3))
@@ -64,9 +65,11 @@ def test_what_is_small_beside_what_cancels_is_cut_off_in_every_order():
 
 
 def test_a_row_that_is_not_finite_spoils_itself_alone():
-    left, right = drawn_matrix(6, 50), drawn_matrix(50, 4, seed=1)
+    left = drawn_matrix(6, 50)
+    right = drawn_matrix(50, 4, seed=1)
     whole = product(left, right)
-    left[1, 3], left[4, 0] = torch.nan, -torch.inf
+    left[1, 3] = torch.nan
+    left[4, 0] = -torch.inf
     entries = product(left, right)
     assert entries[[1, 4]].isnan().all()
     assert torch.equal(entries[[0, 2, 3, 5]], whole[[0, 2, 3, 5]])
@@ -86,7 +89,8 @@ def test_layers_and_their_gradients_go_through_it(inference):
 
 
 def test_kernels_that_round_by_place_change_nothing_in_it():
-    weight, block = drawn_matrix(7, 32), drawn_matrix(16, 32, seed=1)
+    weight = drawn_matrix(7, 32)
+    block = drawn_matrix(16, 32, seed=1)
 
     def loss(weight, record):
         return (weight @ record).tanh().square().sum()

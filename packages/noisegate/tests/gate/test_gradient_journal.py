@@ -236,7 +236,8 @@ def test_a_run_with_questions_has_no_journal(journal):
 
 
 def test_steps_get_numbers_of_their_own(journal):
-    first, second = Journal(journal, "run"), Journal(journal, "run")
+    first = Journal(journal, "run")
+    second = Journal(journal, "run")
     first.create("r")
     assert second.resume()["reservation"] == "r"
     assert [

@@ -10,7 +10,8 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable
 
-ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+ADD_REMOVE = Adjacency.ADD_REMOVE
+REPLACE_ONE = Adjacency.REPLACE_ONE
 # Enough to fill blocks, so that a record more or less moves all others to other places.
 ROWS = BLOCK_ROWS + 20
 
@@ -27,7 +28,8 @@ def with_record(records, record, position):
 
 def strange_records(layout, encoded):
     """Records at the ends of what a schema allows: all missing, lowest, highest, and two ordinary ones."""
-    numeric, coded = layout.numeric, layout.coded
+    numeric = layout.numeric
+    coded = layout.coded
     missing = [np.nan if column.missing else 0.5 for column in numeric]
     last = [column.size - 1 for column in coded]
     table = EncodedTable(
@@ -38,7 +40,8 @@ def strange_records(layout, encoded):
 
 
 def differences(records, others, tasks):
-    left, right = sum_records(records, tasks), sum_records(others, tasks)
+    left = sum_records(records, tasks)
+    right = sum_records(others, tasks)
     return {name: squared(left.sums[name] - right.sums[name]) for name in tasks}
 
 
@@ -46,7 +49,8 @@ def differences(records, others, tasks):
 def test_adding_or_removing_a_record_of_merf(
     position, mixed_schema, encoded, merf_tasks
 ):
-    tasks, records = merf_tasks(mixed_schema), encoded(mixed_schema.layout, ROWS)
+    tasks = merf_tasks(mixed_schema)
+    records = encoded(mixed_schema.layout, ROWS)
     strange = strange_records(mixed_schema.layout, encoded)
     pairs = [(records, without(records, position))]
     pairs += [
@@ -62,14 +66,10 @@ def test_adding_or_removing_a_record_of_merf(
 
 @pytest.mark.parametrize("position", [0, BLOCK_ROWS - 1, ROWS - 1])
 def test_replacing_a_record_of_merf(position, mixed_schema, encoded, merf_tasks):
-    tasks, records = (
-        merf_tasks(mixed_schema, "replace-one"),
-        encoded(mixed_schema.layout, ROWS),
-    )
-    strange, seen = (
-        strange_records(mixed_schema.layout, encoded),
-        dict.fromkeys(tasks, 0),
-    )
+    tasks = merf_tasks(mixed_schema, "replace-one")
+    records = encoded(mixed_schema.layout, ROWS)
+    strange = strange_records(mixed_schema.layout, encoded)
+    seen = dict.fromkeys(tasks, 0)
     for i in range(len(strange)):
         other = with_record(without(records, position), strange.rows([i]), position)
         for name, difference in differences(records, other, tasks).items():

@@ -148,7 +148,8 @@ def test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_th
     count,
 ):
     unit = family("one", count)
-    alone, beside = summed(unit), summed(together(OTHERS, unit))
+    alone = summed(unit)
+    beside = summed(together(OTHERS, unit))
     for link in SCHEMA.links:
         moved = beside[link.name] - none()[link.name]
         assert squared(moved) <= UNITS**2
@@ -183,10 +184,8 @@ def test_counts_of_parts_are_those_of_long_hand():
     )
     records = WeightedRows(numeric, codes, random.integers(0, WHOLE + 1, 300))
     expected = np.zeros(one.feature_map.dim, dtype=object)
-    weights, cells = (
-        one.feature_map.integer_weights(one.grid),
-        one.feature_map.codes(records),
-    )
+    weights = one.feature_map.integer_weights(one.grid)
+    cells = one.feature_map.codes(records)
     for index, table in enumerate(one.feature_map.tables):
         at = one.feature_map.starts[index] + one.feature_map.cells(cells, table)
         for cell, part in zip(at.tolist(), records.weights.tolist(), strict=True):
@@ -269,7 +268,8 @@ def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(
     ) as source:
         source.check_can_be_split()
         for link in SCHEMA.links:
-            rows, tasks = source.link(link.name), {"q": task(link)}
+            rows = source.link(link.name)
+            tasks = {"q": task(link)}
             parts = pickle.loads(pickle.dumps(list(rows.split_into_parts(1, 3))))
             jobs = [SumJob(tasks) for _ in parts]
             with chdir("/"):  # where a worker may be

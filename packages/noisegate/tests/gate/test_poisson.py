@@ -17,19 +17,15 @@ CHANCE = 1e-9
 
 
 def fits(count, draws, rate):
-    low, high = (
-        stats.binom.ppf(CHANCE / 2, draws, rate),
-        stats.binom.isf(CHANCE / 2, draws, rate),
-    )
+    low = stats.binom.ppf(CHANCE / 2, draws, rate)
+    high = stats.binom.isf(CHANCE / 2, draws, rate)
     return bool(low <= count <= high)
 
 
 def members(records, rate, times, parts=1):
     """Who is in which of the samples of a session: the steps of one of them, by records in so many parts."""
-    drawn, is_member = (
-        PoissonSamples(rate=rate),
-        np.zeros((times, parts, records // parts), dtype=bool),
-    )
+    drawn = PoissonSamples(rate=rate)
+    is_member = np.zeros((times, parts, records // parts), dtype=bool)
     for step, row in enumerate(is_member):
         for number, part in enumerate(row):
             part[drawn.indices(len(part), step, number)] = True
@@ -53,10 +49,8 @@ def test_sizes_of_samples_vary_as_binomial_ones_do():
 
 @pytest.mark.parametrize("parts", [1, 40])
 def test_records_and_samples_are_independent(parts):
-    signs, one = (
-        members(2000, 0.5, 200, parts).astype(float) * 2 - 1,
-        2000 // parts % 2000,
-    )
+    signs = members(2000, 0.5, 200, parts).astype(float) * 2 - 1
+    one = 2000 // parts % 2000
     pairs = [(signs[:, :-by], signs[:, by:]) for by in {1, 7, one} - {0}]
     for left, right in (*pairs, (signs[:-1], signs[1:])):
         assert abs((left * right).sum() / np.sqrt(left.size)) < 7.5
@@ -101,7 +95,8 @@ def test_words_are_those_of_shake256_of_key_and_step_and_part_and_block(monkeypa
 
 
 def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
-    drawn, other = PoissonSamples(rate=0.5), PoissonSamples(rate=0.5)
+    drawn = PoissonSamples(rate=0.5)
+    other = PoissonSamples(rate=0.5)
     first = drawn.indices(300, 2, 1).tolist()
     assert (
         pickle.loads(pickle.dumps(drawn)).indices(300, 2, 1).tolist() == first

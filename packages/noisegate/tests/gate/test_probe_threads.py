@@ -31,7 +31,9 @@ def blas_threads():
 class RoundsByPlaceOnOneThread:
     """Stands in for a kernel: it moves every other row of a block while `threads` says that it has one thread."""
 
-    dim, norm, nonnegative = 3, 2.0, True
+    dim = 3
+    norm = 2.0
+    nonnegative = True
 
     def __init__(self, threads):
         self._threads = threads
@@ -130,10 +132,8 @@ def test_an_engine_of_one_core_probes_on_one(two_threads, showing_engine):
 
 def test_numbers_of_threads_come_back_in_whatever_order_blocks_end(two_threads):
     with ThreadPoolExecutor(1) as pool:
-        first, second = (
-            noisegate.devices.gate_threads(),
-            noisegate.devices.gate_threads(3),
-        )
+        first = noisegate.devices.gate_threads()
+        second = noisegate.devices.gate_threads(3)
         first.__enter__()
         pool.submit(second.__enter__).result()
         assert torch.get_num_threads() == 1
@@ -153,7 +153,9 @@ def test_a_library_that_is_loaded_inside_is_limited_from_the_next_block_on(
     import noisegate.devices as devices
 
     class Late:
-        user_api, filepath, number = "blas", "late.so", 5
+        user_api = "blas"
+        filepath = "late.so"
+        number = 5
 
         def get_num_threads(self):
             return self.number

@@ -18,10 +18,8 @@ RECORDS = [(0, False), (1, True), (1, True), (2, False)]
 
 def fits(sample, std):
     """Whether Σz²/σ² lies where a χ² of so many degrees lies, and Σz where a normal does."""
-    low, high = (
-        stats.chi2.ppf(CHANCE / 4, sample.size),
-        stats.chi2.isf(CHANCE / 4, sample.size),
-    )
+    low = stats.chi2.ppf(CHANCE / 4, sample.size)
+    high = stats.chi2.isf(CHANCE / 4, sample.size)
     centred = abs(sample.sum()) < stats.norm.isf(CHANCE / 4) * std * sample.size**0.5
     return bool(low < np.square(sample / std).sum() < high and centred)
 

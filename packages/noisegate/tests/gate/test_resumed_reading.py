@@ -66,7 +66,8 @@ def desk(tmp_path, monkeypatch):
 @pytest.fixture
 def draws(monkeypatch):
     """One entry for each time that noise is drawn: how many numbers."""
-    drawn, original = [], noise.add_noise
+    drawn = []
+    original = noise.add_noise
 
     def counted(sums, **options):
         drawn.append(sums.size)
@@ -107,7 +108,9 @@ def resumed(desk, data=None, **options):
 def kill(monkeypatch, desk, function, when, call=1):
     """Makes a run end at the `call`-th call of a function, before or after it, as SIGKILL would end it."""
     owner, name = function
-    original, aside, calls = getattr(owner, name), desk.with_name("aside"), []
+    original = getattr(owner, name)
+    aside = desk.with_name("aside")
+    calls = []
 
     def hit(*args, **kwargs):
         calls.append(name)
@@ -257,7 +260,8 @@ def test_it_may_be_killed_again_and_again(desk, draws, monkeypatch):
 def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
     shutil.copytree(desk / "model.partial", desk / "copy.partial")
-    model, queries = resumed(desk), len(draws)
+    model = resumed(desk)
+    queries = len(draws)
     with pytest.raises(OptionError, match=r"noise may have been drawn|does not fit"):
         noisegate.fit(out=desk / "copy", resume=True)
     assert len(draws) == queries == len(model.certificate.events)
@@ -270,7 +274,8 @@ def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(
 ):
     """Where a file system has no locks: both read at once, and the other one draws the noise of some rounds."""
     monkeypatch.setattr("noisegate.app.runs.folder.hold_folder", lambda _: None)
-    original, calls = LocalEngine.sum, []
+    original = LocalEngine.sum
+    calls = []
 
     def sum_meanwhile(self, *arguments):
         calls.append(1)
@@ -303,7 +308,8 @@ def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks of folders")
 def test_a_run_that_is_at_work_is_let_alone(desk, draws, monkeypatch):
-    seen, original = [], LocalEngine.sum
+    seen = []
+    original = LocalEngine.sum
 
     def sum_meanwhile(self, *arguments):
         with pytest.raises(ModelError, match="another fit is at work"):
@@ -379,7 +385,8 @@ def test_a_new_fit_says_how_to_go_on(desk, monkeypatch):
 
 
 def test_an_error_in_a_later_round_keeps_what_was_answered(desk, draws, monkeypatch):
-    original, calls = LocalEngine.sum, []
+    original = LocalEngine.sum
+    calls = []
 
     def stopped(self, *arguments):
         calls.append(1)
@@ -464,10 +471,8 @@ def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path):
 
 
 def test_the_owner_before_begins_nothing_more(tmp_path):
-    first, second = (
-        AnswerJournal(tmp_path / "journal"),
-        AnswerJournal(tmp_path / "journal"),
-    )
+    first = AnswerJournal(tmp_path / "journal")
+    second = AnswerJournal(tmp_path / "journal")
     first.create("run", "r")
     assert second.become_owner("run") == "r"
     with pytest.raises(OptionError, match="another process goes on with this run"):

@@ -36,8 +36,12 @@ SCHEMA = Schema((continuous("x"), boolean("y")), label="y")
 PEOPLE = pd.DataFrame({"x": np.linspace(0, 1, 60), "y": [True, False] * 30})
 AT = {"w": torch.zeros(1)}
 
-PLANNED, RESERVED, CONFIRMED = State.PLANNED, State.RESERVED, State.CONFIRMED
-CLOSED, RELEASED, VOID = State.CLOSED, State.RELEASED, State.VOID
+PLANNED = State.PLANNED
+RESERVED = State.RESERVED
+CONFIRMED = State.CONFIRMED
+CLOSED = State.CLOSED
+RELEASED = State.RELEASED
+VOID = State.VOID
 LEGAL = {
     (PLANNED, RESERVED),
     (PLANNED, VOID),

@@ -109,7 +109,8 @@ def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
         "sampling_probability": 0.1,
         "projection": None,
     }
-    data, schema = table(), Schema(UNBOOKED_SCHEMA.columns, label="ill")
+    data = table()
+    schema = Schema(UNBOOKED_SCHEMA.columns, label="ill")
     with monkeypatch.context() as patched:
         patched.setattr("noisegate.app.runs.work._CostSoFar.note_after", stop)
         with pytest.raises(KeyboardInterrupt):

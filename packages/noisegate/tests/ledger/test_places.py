@@ -151,7 +151,8 @@ def test_a_file_without_write_permission_can_be_shown_and_not_changed(
 ):
     """SQLite's own read-only mode stands for the permission, which would not bind an administrator."""
     ledger.register("patients", **CAP)
-    reader, real = Ledger(ledger.location), ledger_tables._connect_sqlite
+    reader = Ledger(ledger.location)
+    real = ledger_tables._connect_sqlite
     monkeypatch.setattr(
         ledger_tables, "_connect_sqlite", lambda path, mode: real(path, mode="ro")
     )

@@ -137,7 +137,8 @@ def test_a_process_killed_inside_the_transaction_leaves_the_ledger_whole(place, 
 
 def test_a_ledger_that_stays_locked_is_reported(place, event, monkeypatch):
     monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
-    holder, other = Ledger(place), Ledger(place)
+    holder = Ledger(place)
+    other = Ledger(place)
     holder.register("race", epsilon=1, delta=1e-5)
     with (
         holder._store.write(),
@@ -149,7 +150,8 @@ def test_a_ledger_that_stays_locked_is_reported(place, event, monkeypatch):
 
 def test_readers_do_not_wait_for_a_writer(place, monkeypatch):
     monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
-    holder, other = Ledger(place), Ledger(place)
+    holder = Ledger(place)
+    other = Ledger(place)
     holder.register("race", epsilon=1, delta=1e-5)
     with holder._store.write():
         assert other.check() == 1
@@ -157,7 +159,8 @@ def test_readers_do_not_wait_for_a_writer(place, monkeypatch):
 
 def test_what_is_decided_under_the_lock_counts(place, event, monkeypatch):
     """Between the first look and the lock somebody else spends: the second look must refuse."""
-    first, second = Ledger(place), Ledger(place)
+    first = Ledger(place)
+    second = Ledger(place)
     first.register("race", epsilon=1, delta=1e-5)
     write = ledger_tables.Store.write
 

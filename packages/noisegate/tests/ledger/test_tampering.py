@@ -75,11 +75,10 @@ def test_a_changed_column_is_detected_and_the_row_named(
 
 
 ENTRIES = "noisegate_entries"
-DELETED, MOVED = (
-    f"DELETE FROM {ENTRIES} WHERE sequence = ",
-    f"UPDATE {ENTRIES} SET sequence = ",
-)
-HEAD, FEWER = "UPDATE noisegate_head SET ", "UPDATE noisegate_head SET rows = 5"
+DELETED = f"DELETE FROM {ENTRIES} WHERE sequence = "
+MOVED = f"UPDATE {ENTRIES} SET sequence = "
+HEAD = "UPDATE noisegate_head SET "
+FEWER = "UPDATE noisegate_head SET rows = 5"
 CHANGES = {
     "bytes": (
         [f"UPDATE {ENTRIES} SET reservation = x'00ff' WHERE sequence = 3"],
@@ -211,7 +210,8 @@ def test_every_byte_of_every_row_counts(written_ledger):
 def test_a_flipped_byte_anywhere_is_detected_or_changes_nothing(written_ledger):
     with open(written_ledger.location, "rb") as file:
         image = file.read()
-    truth, detected = (written_ledger.show(), written_ledger.history("patients")), 0
+    truth = (written_ledger.show(), written_ledger.history("patients"))
+    detected = 0
     used = [index for index in range(len(image)) if image[index] or index < 100]
     with open(written_ledger.location, "r+b") as file:
         for position in used[::11] + list(range(100, len(image), 97)):

@@ -92,7 +92,8 @@ def main():
     with contextlib.suppress(LedgerError):  # none there yet
         Ledger(location).show()  # imports everything
     context = multiprocessing.get_context("fork")
-    start, answers = context.Barrier(int(count) + 1), context.SimpleQueue()
+    start = context.Barrier(int(count) + 1)
+    answers = context.SimpleQueue()
 
     def run():
         ledger = Ledger(location)

@@ -19,9 +19,11 @@ def random_tables_made(seed):
     random = np.random.default_rng(seed)
     rows = int(np.exp(random.uniform(0, np.log(4000))))
     hidden = random.normal(size=(rows, 2))
-    columns, values = [], {}
+    columns = []
+    values = {}
     for index in range(random.integers(1, 10)):
-        name, strength = f"c{index}", random.choice([0.0, 0.5, 3.0])
+        name = f"c{index}"
+        strength = random.choice([0.0, 0.5, 3.0])
         signal = strength * hidden @ random.normal(size=2) + random.normal(size=rows)
         missing = bool(random.random() < 0.3)
         kind = random.integers(4)

@@ -32,7 +32,8 @@ def frame(rows):
 
 
 def test_the_noise_of_a_release_is_as_large_as_forecast():
-    rows, method = 500, Pairwise()
+    rows = 500
+    method = Pairwise()
     records = frame(rows)
     expected = expected_error(method.plan(SCHEMA, Budget(epsilon=2.0)), rows)
     found = {SINGLES: [], PAIRS: []}

@@ -25,10 +25,8 @@ FEW = {"cells": 4, "fit_options": {"components": 8, "steps": 20}}
 def rows(count=500):
     draw = np.random.default_rng(0)
     age = draw.integers(0, 100, count)
-    town, work = (
-        draw.integers(0, 40, count),
-        np.array(["a", "b", "c"])[draw.integers(0, 3, count)],
-    )
+    town = draw.integers(0, 40, count)
+    work = np.array(["a", "b", "c"])[draw.integers(0, 3, count)]
     return pa.table({"age": age, "town": town, "work": work, "ill": age > 60})
 
 
@@ -58,7 +56,8 @@ def test_what_is_released_is_their_counts():
     stated = Pairwise(report_share=0.05, **FEW).held_out_measurements(release)
     ages, works = stated.tables
     cells = stated.domain.by_name["age"]
-    age, ill = table["age"].to_numpy(), table["ill"].to_numpy(zero_copy_only=False)
+    age = table["age"].to_numpy()
+    ill = table["ill"].to_numpy(zero_copy_only=False)
     for cell in range(4):
         # 24.75 is no age: the first quarter ends at 24.
         inside = (age >= cells[cell].low) & (age <= cells[cell].high)

@@ -62,11 +62,9 @@ def clinic(patients, seed=0):
     )
     rows = {"id": [], "visit": [], "day": [], "ward": [], "pain": []}
     for patient in range(patients):
-        day, ward, pain = (
-            int(entered[patient]),
-            random.choice(["north", "south", "west"]),
-            random.integers(0, 41),
-        )
+        day = int(entered[patient])
+        ward = random.choice(["north", "south", "west"])
+        pain = random.integers(0, 41)
         for _ in range(numbers[patient]):
             day += int(random.integers(1, 20))
             ward = (
@@ -149,10 +147,8 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
     for name, each in (("made", tables), ("real", DATA)):
         visits = each["visits"]
         after = consecutive(visits)
-        wards, pain = (
-            np.array(visits["ward"].to_pylist(), dtype=object),
-            visits["pain"].to_numpy(),
-        )
+        wards = np.array(visits["ward"].to_pylist(), dtype=object)
+        pain = visits["pain"].to_numpy()
         is_known = (wards[after] != None) & (wards[after + 1] != None)  # noqa: E711 - of an array of objects
         chronic = each["patients"]["chronic"].to_numpy(zero_copy_only=False)
         start = each["patients"]["id"].to_numpy()[0]
@@ -216,10 +212,8 @@ def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_
     families, left_out = strict.sample_children(parents, public_random(0))
     assert families.child_counts.sum() == len(families.children) > 0
     assert left_out > 0
-    pain, entered = (
-        families.children.numeric[:, 1] * 40,
-        np.repeat(parents.numeric[:, 0], families.child_counts) * 100,
-    )
+    pain = families.children.numeric[:, 1] * 40
+    entered = np.repeat(parents.numeric[:, 0], families.child_counts) * 100
     assert (pain > entered).all()
     loose = replace(model, links=(strict, *model.links[1:]))
     with pytest.warns(
@@ -321,7 +315,8 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
     def drawn():
         """Returns the shares of gaps that are 0 and of days at the bound, and the mean number of visits."""
         synthetic = model.sample(2000, seed=0)["visits"]
-        day, whose = synthetic["day"].to_numpy(), synthetic["id"].to_numpy()
+        day = synthetic["day"].to_numpy()
+        whose = synthetic["id"].to_numpy()
         gaps = np.diff(day)[np.diff(whose) == 0]
         return (gaps == 0).mean(), (day == 150).mean(), np.bincount(whose)[1:].mean()
 
@@ -345,15 +340,11 @@ def test_without_scipy_a_fit_is_refused_before_anything_is_spent(monkeypatch):
 
 def test_keys_of_several_columns_bring_together_and_are_made_afresh():
     # Each account has the loans 1 and 11, so that 1 with 11 and 11 with 1 are told apart by their lengths alone.
-    two, owed = (
-        ("user", "loan"),
-        [(user, number) for user in range(1, 41) for number in (1, 11)],
-    )
+    two = ("user", "loan")
+    owed = [(user, number) for user in range(1, 41) for number in (1, 11)]
     users, numbers = zip(*owed, strict=True)
-    paid, late = (
-        [each for each in owed for _ in range(1 + each[1] // 11)],
-        pa.array([True, False, True] * 40),
-    )
+    paid = [each for each in owed for _ in range(1 + each[1] // 11)]
+    late = pa.array([True, False, True] * 40)
     whose, which = zip(
         *[(f"{user}.0", float(number)) for user, number in paid], strict=True
     )

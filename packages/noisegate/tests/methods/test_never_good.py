@@ -107,13 +107,11 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
     records, least, most
 ):
     """By the release alone, whose noise both share. 24 releases: -.08 and .01; of coefficients -.09 and -.01."""
-    random, errors, coefficients_kept, names, factor = (
-        np.random.default_rng(0),
-        [],
-        [],
-        "abcdef",
-        0.6 + 0.8j,
-    )
+    random = np.random.default_rng(0)
+    errors = []
+    coefficients_kept = []
+    names = "abcdef"
+    factor = 0.6 + 0.8j
     schema = Schema([continuous(name, -3, 3) for name in names])
     for seed in range(6):
         base = random.standard_normal((records, 2))
@@ -196,7 +194,8 @@ def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
 
 
 def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
-    random, names = np.random.default_rng(0), [f"x{index}" for index in range(80)]
+    random = np.random.default_rng(0)
+    names = [f"x{index}" for index in range(80)]
     table = {name: random.random(300) for name in names} | {
         "ill": random.random(300) < 0.4
     }
@@ -211,11 +210,10 @@ def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
 
 
 def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_between_them_are_kept():
-    random, admitted = (
-        np.random.default_rng(0),
-        Date(name="admitted", lower=date(2021, 1, 1), upper=date(2023, 12, 31)),
-    )
-    begun, icu = random.integers(0, 1000, RECORDS), random.random(RECORDS) < 0.4
+    random = np.random.default_rng(0)
+    admitted = Date(name="admitted", lower=date(2021, 1, 1), upper=date(2023, 12, 31))
+    begun = random.integers(0, 1000, RECORDS)
+    icu = random.random(RECORDS) < 0.4
     days = np.minimum(random.exponential(np.where(icu, 12, 3)).astype(int), 90)
     first = np.datetime64("2021-01-01")
     dates = {"admitted": first + begun, "icu": icu}
@@ -246,7 +244,8 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
 
 def test_numbers_whose_groups_lie_far_apart_are_said_to_be_close_to_them():
     """Ranks hide it: associations are kept, and longitudes inside a town spread three times as far, or more."""
-    random, north = np.random.default_rng(0), np.arange(RECORDS) % 2 == 0
+    random = np.random.default_rng(0)
+    north = np.arange(RECORDS) % 2 == 0
     east = np.where(north, 18.07, 11.97) + random.normal(0, 0.07, RECORDS)
     columns = (
         continuous("east", 11, 19),
@@ -268,7 +267,8 @@ def test_numbers_whose_groups_lie_far_apart_are_said_to_be_close_to_them():
 
 
 def test_generous_bounds_blur_no_amounts_of_linked_tables():
-    random, parents = np.random.default_rng(0), 4000
+    random = np.random.default_rng(0)
+    parents = 4000
     owner = np.repeat(np.arange(parents), 2)
     amounts = np.exp(np.log(20) + random.standard_normal(len(owner)))
     people = LinkedTable(name="people", key="id", schema=Schema([boolean("ill")]))

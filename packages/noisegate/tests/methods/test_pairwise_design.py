@@ -68,12 +68,15 @@ CASES = [
 
 def records(schema, rows=60, seed=0):
     """Encoded records, the first at the ends of what the schema allows."""
-    layout, random = schema.layout, np.random.default_rng(seed)
+    layout = schema.layout
+    random = np.random.default_rng(seed)
     numeric = random.uniform(size=(rows, len(layout.numeric)))
     codes = np.stack(
         [random.integers(0, column.size, rows) for column in layout.coded], axis=1
     )
-    numeric[0], numeric[1], codes[0] = 0.0, 1.0, 0
+    numeric[0] = 0.0
+    numeric[1] = 1.0
+    codes[0] = 0
     codes[1] = [column.size - 1 for column in layout.coded]
     for index, column in enumerate(layout.numeric):
         if column.missing:
@@ -95,8 +98,10 @@ def answers(features, kind, random):
 
 def rounds(method, schema, kind, seed=0, budget=None):
     """Returns the plan, and each question's map after earlier questions were answered in some way."""
-    random, budget = np.random.default_rng(seed), budget or Budget(epsilon=1.0)
-    plan, design = method.plan(schema, budget), method.design(schema, budget.epsilon)
+    random = np.random.default_rng(seed)
+    budget = budget or Budget(epsilon=1.0)
+    plan = method.plan(schema, budget)
+    design = method.design(schema, budget.epsilon)
     stds = {release.query.name: release.noise_std_natural for release in plan.releases}
     maps = dict(design.histogram_maps())
     values = {name: answers(one, kind, random) for name, one in maps.items()}
@@ -116,7 +121,8 @@ def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
         plan, maps = rounds(method, schema, kind, seed)
         assert list(maps) == [release.query.name for release in plan.releases]
         for release in plan.releases:
-            question, features = release.query, maps[release.query.name]
+            question = release.query
+            features = maps[release.query.name]
             assert features.dim <= question.dim
             assert question.adaptive or features.dim == question.dim
             assert features.norm <= question.norm * (1 + 1e-12)
@@ -133,16 +139,15 @@ def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
 
 
 def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_planned():
-    random, rows = np.random.default_rng(0), 60_000
+    random = np.random.default_rng(0)
+    rows = 60_000
     comb = np.where(
         random.random(rows) < 0.5,
         random.integers(1, 13, rows) / 13,
         random.random(rows),
     )
-    schema, method = (
-        Schema([continuous(name) for name in "ab"]),
-        Pairwise(cells=24),
-    )
+    schema = Schema([continuous(name) for name in "ab"])
+    method = Pairwise(cells=24)
     plan = method.plan(schema, Budget(epsilon=10.0))
     release = method.query(
         Gate(pd.DataFrame({"a": comb, "b": comb[::-1]}), schema=schema, epsilon=10.0),
@@ -345,7 +350,9 @@ def test_what_is_measured_in_place_of_pairs_is_no_more_than_was_planned(rows, ep
 
 def pairwise_drowned_asked(version, monkeypatch, rows, epsilon):
     """A release by the rules of an earlier version, and its design; the first said nothing of rules."""
-    method, label, design = Pairwise(), "two classes", Pairwise.design
+    method = Pairwise()
+    label = "two classes"
+    design = Pairwise.design
     with monkeypatch.context() as patch:
         patch.setattr(
             Pairwise,

@@ -83,10 +83,8 @@ def edited(document, chance):
     parent = document
     for key in where[:-1]:
         parent = parent[key]
-    key, kind = (
-        where[-1],
-        chance.choice(["delete", "replace", "retype", "nest", "number", "add"]),
-    )
+    key = where[-1]
+    kind = chance.choice(["delete", "replace", "retype", "nest", "number", "add"])
     if kind == "delete":
         del parent[key]
     elif kind == "nest":
@@ -164,7 +162,8 @@ def edit_files(folder, chance):
         ]
     )
     if kind == "swap":
-        first, second = one.read_bytes(), other.read_bytes()
+        first = one.read_bytes()
+        second = other.read_bytes()
         one.write_bytes(second)
         other.write_bytes(first)
     elif kind == "copy":
@@ -192,7 +191,8 @@ def edit_arrays(folder, chance):
     path = folder / chance.choice([VALUES_FILE, VALUES_FILE, GENERATOR_FILE])
     arrays = dict(load_file(path))
     name = chance.choice(sorted(arrays))
-    array, metadata = arrays[name], None
+    array = arrays[name]
+    metadata = None
     kinds = (
         "add add-std remove rename reshape longer retype nan zero value metadata empty"
     )

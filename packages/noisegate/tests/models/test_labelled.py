@@ -28,7 +28,8 @@ def labelled(weight=0.0, seed=0):
 
 def by_definition(model):
     """p(x) p(k | x) of every combination of cells, (4, 2, 4, 2)."""
-    whole, label = joint(model.mixture), model.label
+    whole = joint(model.mixture)
+    label = model.label
     axis = label.column
     scores = np.zeros(whole.shape)
     for cells in itertools.product(*map(range, whole.shape)):
@@ -75,7 +76,8 @@ def test_marginals_of_the_label_follow_its_model_and_others_the_mixture():
     [{"member": True}, {"member": True, "age": (0, 3)}, {"age": None}, {"job": "b"}],
 )
 def test_conditions_hold_whether_they_name_the_label_or_not(where):
-    model, region = labelled(0.4), SCHEMA.region(where)
+    model = labelled(0.4)
+    region = SCHEMA.region(where)
     records = drawn(model, rows=60_000)
     inside = region.contains(records)
     assert model.probability(region) == pytest.approx(inside.mean(), abs=0.01)

@@ -99,9 +99,12 @@ def chi_square(counts, expected):
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(rows):
     """Unbiased also for few rows, the first one like all. |z| < 5.5 of 128 shares: a false alarm in 200,000."""
-    model, random, draws = mixture(), torch.Generator().manual_seed(0), 2000
+    model = mixture()
+    random = torch.Generator().manual_seed(0)
+    draws = 2000
     full = joint(model)
-    counts, first = np.zeros((draws, *full.shape)), np.zeros(full.shape)
+    counts = np.zeros((draws, *full.shape))
+    first = np.zeros(full.shape)
     for draw in range(draws):
         cells = model.cells(model.draw(rows, random))
         np.add.at(counts[draw], tuple(cells.T), 1)
@@ -114,7 +117,8 @@ def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(row
 @pytest.mark.parametrize("pair", list(itertools.combinations(range(4), 2)))
 def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
     """Chi-square with a false-alarm rate of 1e-6: columns that shared ranks would be far beyond."""
-    model, rows = mixture(), 40_000
+    model = mixture()
+    rows = 40_000
     away = tuple(axis for axis in range(4) if axis not in pair)
     counts = shares(model, drawn(model, rows)).sum(axis=away) * rows
     statistic, freedom = chi_square(counts, joint(model).sum(axis=away) * rows)
@@ -208,7 +212,8 @@ def test_what_cannot_be_has_minus_infinite_log_probability_and_is_never_drawn():
 )
 def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
     """Against rejection: the same records, and as many of them as `probability` says."""
-    model, region = mixture(), SCHEMA.region(values)
+    model = mixture()
+    region = SCHEMA.region(values)
     records = drawn(model, 200_000, seed=1)
     inside = records.rows(region.contains(records))
     share = len(inside) / len(records)
@@ -223,7 +228,8 @@ def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
     assert_close_to(shares(conditioned, direct), joint(conditioned), len(direct))
     for column in range(2):
         one, other = (table.numeric[:, column] for table in (direct, inside))
-        one, other = one[~np.isnan(one)], other[~np.isnan(other)]
+        one = one[~np.isnan(one)]
+        other = other[~np.isnan(other)]
         if len(one):
             assert (
                 abs(one.mean() - other.mean())
@@ -233,10 +239,8 @@ def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
 
 def test_a_conditional_mixture_can_be_saved_and_conditioned_again():
     model = mixture()
-    first, second = (
-        SCHEMA.region({"job": "b", "age": (0, 4)}),
-        SCHEMA.region({"age": (2, 8)}),
-    )
+    first = SCHEMA.region({"job": "b", "age": (0, 4)})
+    second = SCHEMA.region({"age": (2, 8)})
     both = SCHEMA.region({"job": "b", "age": (2, 4)})
     once = saved_and_loaded(model.given(first))
     assert once.probability(second) == pytest.approx(

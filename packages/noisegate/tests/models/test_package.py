@@ -26,7 +26,8 @@ from noisegate.schema import (
     Decimal,
 )
 
-FIRST, LAST = datetime(2020, 1, 1), datetime(2020, 12, 31)
+FIRST = datetime(2020, 1, 1)
+LAST = datetime(2020, 12, 31)
 COLUMNS = (
     integer("age, in years", 18, 90, atoms=(999,), missing=True),
     continuous("dose", -1.5, 2.5),
@@ -155,7 +156,8 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
             == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
         )
     dataset = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
-    issues, metadata = dataset.metadata.ctx.issues, dataset.metadata
+    issues = dataset.metadata.ctx.issues
+    metadata = dataset.metadata
     assert not issues.errors and not issues.warnings, issues.report()
     assert "bounded by (50, 1e-05)" in metadata.personal_sensitive_information[0]
     assert "synthetic" in metadata.data_collection

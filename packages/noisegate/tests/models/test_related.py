@@ -97,7 +97,8 @@ def test_a_saved_model_samples_the_same_records(fitted, tmp_path):
 
 
 def test_conditions_on_computed_columns_are_met(fitted):
-    first, last = dt.date(2022, 3, 1), dt.date(2022, 3, 31)
+    first = dt.date(2022, 3, 1)
+    last = dt.date(2022, 3, 31)
     march = fitted.sample(200, seed=1, where={"discharge": (first, last)})
     assert all(first <= day <= last for day in march["discharge"].to_pylist())
 

@@ -14,7 +14,8 @@ ALMOST_ONE = np.nextafter(1.0, 0.0)
 
 
 def test_cells_come_in_their_shares_within_each_group():
-    masses, groups = np.array([1.0, 3.0, 2.0, 2.0, 4.0]), np.array([0, 0, 1, 1, 1])
+    masses = np.array([1.0, 3.0, 2.0, 2.0, 4.0])
+    groups = np.array([0, 0, 1, 1, 1])
     even = (np.arange(80_000) + 0.5) / 80_000
     sampler = CellSampler(masses, groups)
     for group, shares in ((0, [0.25, 0.75, 0, 0, 0]), (1, [0, 0, 0.25, 0.25, 0.5])):

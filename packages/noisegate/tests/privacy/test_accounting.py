@@ -136,7 +136,8 @@ def test_one_sampled_step_by_numeric_integration(rate, multiplier, delta):
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adjacency):
-    gauss, steps = [gaussian_event(3.0)], [sampled_event(2.0, 0.1, 20)]
+    gauss = [gaussian_event(3.0)]
+    steps = [sampled_event(2.0, 0.1, 20)]
     one, other = (
         accounting.epsilon(events, 1e-5, adjacency) for events in (gauss, steps)
     )
@@ -156,7 +157,9 @@ def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adja
 
 def test_a_sampled_step_whose_records_move_at_a_right_angle():
     # Non-negative vectors: a record of norm B becomes one at a right angle, √2·B away, or is not sampled at all.
-    rate, std, delta = 0.2, 0.5, 1e-3
+    rate = 0.2
+    std = 0.5
+    delta = 1e-3
     event = sampled_event(std, rate, 1, coordinates=2)
     x, width = np.linspace(-4, 5, 1501, retstep=True)
 
@@ -180,7 +183,8 @@ def test_the_discrete_gaussian_leaks_no_more_than_it_is_charged_for(std, sensiti
     first, second = (
         np.exp(-((z - centre) ** 2) / (2 * std**2)) for centre in (sensitivity, 0)
     )
-    first, second = first / first.sum(), second / second.sum()
+    first = first / first.sum()
+    second = second / second.sum()
     event = summed(sensitivity=sensitivity, noise_std=std)
     checked = 0
     for delta in np.geomspace(1e-9, 0.4, 40):

@@ -56,11 +56,10 @@ def test_no_row_is_longer_than_the_bound(norm, length):
 
 @pytest.mark.parametrize("length", [1, 40, 5000])
 def test_rows_are_what_the_grid_gives_but_for_a_little_length(length):
-    vectors, grid = rows(length), Grid(norm=1.0)
-    clipped, right = (
-        clip_rows(vectors, clip_factors((vectors,), grid)),
-        grid.quantise(vectors),
-    )
+    vectors = rows(length)
+    grid = Grid(norm=1.0)
+    clipped = clip_rows(vectors, clip_factors((vectors,), grid))
+    right = grid.quantise(vectors)
     assert np.array_equal(clipped[[4, 7, 12, 13, 14]], right[[4, 7, 12, 13, 14]])
     # Clipped rows lose √D/2ᵏ of their length at most, and rounding moves a coordinate by one.
     assert np.abs(clipped - right).max() <= 0.004 * UNITS
@@ -71,7 +70,9 @@ def test_rows_are_what_the_grid_gives_but_for_a_little_length(length):
 def test_a_row_that_is_not_finite_adds_nothing():
     vectors = rows(40)[:4]
     spoiled = vectors.copy()
-    spoiled[0, 3], spoiled[2, 0], spoiled[3, 39] = np.nan, np.inf, -np.inf
+    spoiled[0, 3] = np.nan
+    spoiled[2, 0] = np.inf
+    spoiled[3, 39] = -np.inf
     factors = clip_factors((spoiled,), Grid(norm=1.0))
     assert (factors > 0).tolist() == [False, True, False, False]
     total = np.zeros(40, dtype=np.int64)
@@ -83,7 +84,8 @@ def test_a_row_that_is_not_finite_adds_nothing():
 
 
 def test_parts_are_clipped_as_one_row_and_summed_exactly():
-    vectors, grid = rows(5000), Grid(norm=1.0)
+    vectors = rows(5000)
+    grid = Grid(norm=1.0)
     whole = clip_rows(vectors, clip_factors((vectors,), grid))
     parts = np.split(vectors, [1, 1, 3000], axis=1)
     factors = clip_factors(parts, grid)
@@ -129,14 +131,16 @@ def test_norms_of_rows_at_the_ends_of_float32():
     assert np.allclose(norms, expected, rtol=1e-4, atol=0)
     assert (norms <= expected * (1 + 1e-15)).all()
     spoiled = vectors[:3].copy()
-    spoiled[0, 0], spoiled[1, 1] = np.nan, -np.inf
+    spoiled[0, 0] = np.nan
+    spoiled[1, 1] = -np.inf
     assert np.isnan(row_norms(spoiled)[0, 0])
     assert row_norms(spoiled)[1, 0] == np.inf
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 def test_what_a_block_adds_is_what_its_records_add_in_every_memory_order(layout):
-    random, grid = np.random.default_rng(1), Grid(norm=1.0)
+    random = np.random.default_rng(1)
+    grid = Grid(norm=1.0)
     inputs = LAYOUTS[layout](random.standard_normal((33, 300)).astype(np.float32))
     slopes = LAYOUTS[layout](random.standard_normal((33, 7)).astype(np.float32))
 

@@ -45,7 +45,8 @@ def exact_delta(steps, pair, epsilon):
             upper = mixture(m * z - m * m / 2) if pair.p_is_mixture else 0
             return upper - (mixture(-m * z - m * m / 2) if pair.q_is_mixture else 0)
 
-        low, high = mpmath.mpf(-60), mpmath.mpf(60) + m
+        low = mpmath.mpf(-60)
+        high = mpmath.mpf(60) + m
         if loss(low) >= e or loss(high) <= e:
             return mpmath.mpf(1) - mpmath.exp(e) if loss(low) >= e else mpmath.mpf(0)
         for _ in range(190):
@@ -103,7 +104,8 @@ def dominates(lattice_pair, steps, pair):
                 for k, mass in enumerate(lattice_pair.masses.tolist())
                 if losses[k] > epsilon
             ]
-            ratio, power = mpmath.exp(-mpmath.mpf(interval)), mpmath.mpf(1)
+            ratio = mpmath.exp(-mpmath.mpf(interval))
+            power = mpmath.mpf(1)
             above = mpmath.mpf(0)
             for mass, k in beyond:
                 power = (
@@ -144,10 +146,8 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
-    original, steps = (
-        lattice._outcomes_with_loss,
-        StepKind(rate=0.3, shift=0.5, count=1),
-    )
+    original = lattice._outcomes_with_loss
+    steps = StepKind(rate=0.3, shift=0.5, count=1)
 
     def badly(*arguments):
         outcomes = original(*arguments)
@@ -185,7 +185,8 @@ def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
 def drawn(number):
     """Returns a step and a δ below the chance that it samples a record, as published plans have them, and beyond."""
     random = np.random.default_rng(number)
-    rate, multiplier = 10 ** random.uniform(-6, -0.05), 10 ** random.uniform(-0.6, 1.5)
+    rate = 10 ** random.uniform(-6, -0.05)
+    multiplier = 10 ** random.uniform(-0.6, 1.5)
     return StepKind(rate=rate, shift=1 / multiplier, count=1), 10 ** random.uniform(
         -12, math.log10(rate)
     )
@@ -237,7 +238,8 @@ def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case
 @pytest.mark.parametrize("delta", [1e-6, 1e-14])
 def test_two_steps_cost_what_numeric_integration_says(pair, delta):
     """Two steps are a pair of densities in the plane, integrated by sums over a grid, without any loss distribution."""
-    rate, shift = 0.1, 0.8
+    rate = 0.1
+    shift = 0.8
     found = composed_epsilon([StepKind(rate=rate, shift=shift, count=2)], [pair], delta)
     z, width = np.linspace(-11, 12, 2301, retstep=True)
 
@@ -332,7 +334,9 @@ def test_the_error_of_the_transform_is_bounded_and_small():
 
 def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
     """Its own lattice, its own tilt, multiplied out in fractions: each loss is at least as likely as it is."""
-    steps, interval, delta = (StepKind(rate=0.2, shift=0.4, count=5),), 0.05, 1e-10
+    steps = (StepKind(rate=0.2, shift=0.4, count=5),)
+    interval = 0.05
+    delta = 1e-10
     composed = composed_at(steps, interval, delta)
     reach = -float(ndtri(delta * composition._CUT_PART / 5))
     part = lattice_losses(steps[0], PRESENT, interval, reach)

@@ -114,7 +114,8 @@ def shape_fits(sample, std):
 def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(
     std, fits
 ):
-    sample, std = draw(std), convolved_std(std)
+    sample = draw(std)
+    std = convolved_std(std)
     assert fits(sample, std)
     assert not fits(sample, std * 2 / 3)
     assert not fits(sample, std * 3 / 2)
@@ -128,7 +129,8 @@ def test_no_residue_is_favoured(modulus):
 
 def test_coordinates_and_calls_are_independent():
     std = 1e6
-    first, again = draw(std).astype(float), draw(std).astype(float)
+    first = draw(std).astype(float)
+    again = draw(std).astype(float)
     for left, right in (
         (first[:-1], first[1:]),
         (first, again),

@@ -173,7 +173,8 @@ def test_rounding_is_toward_zero(dtype):
 def test_rows_inside_the_ball_keep_their_length_and_rows_outside_get_that_of_the_bound(
     dtype,
 ):
-    grid, random = Grid(norm=3.0), np.random.default_rng(7)
+    grid = Grid(norm=3.0)
+    random = np.random.default_rng(7)
     for dim in (1, 5, 300):
         inside = random.normal(size=(20, dim))
         inside *= (
@@ -206,7 +207,8 @@ def test_a_nonnegative_question_sets_negative_values_to_zero():
     )
     assert (quantised[:, 0] == 0).all()
     assert quantised[2, 1] == 0
-    half, whole = quantised[0, 1] / UNITS, quantised[1, 1] / UNITS
+    half = quantised[0, 1] / UNITS
+    whole = quantised[1, 1] / UNITS
     assert half == pytest.approx(0.5, rel=2e-3)
     assert whole == pytest.approx(1.0, rel=2e-3)
 

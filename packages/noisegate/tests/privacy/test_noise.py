@@ -22,7 +22,8 @@ from noisegate.privacy.noise import (
 
 CHANCE = 1e-9
 DRAWS = 20_000
-EXACT, FAST = Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN
+EXACT = Sampler.DISCRETE_GAUSSIAN
+FAST = Sampler.CONVOLVED_GAUSSIAN
 SAMPLERS = [(EXACT, 4000.0), (FAST, convolved_std(1e6))]
 
 
@@ -147,7 +148,8 @@ def test_a_large_sum_is_added_exactly(sampler, std, sign):
     assert len(set((difference % 256).tolist())) > 50
 
 
-LARGE, VGG = EXACT_COORDINATES + 1, 3_031_040
+LARGE = EXACT_COORDINATES + 1
+VGG = 3_031_040
 
 
 @pytest.mark.parametrize(

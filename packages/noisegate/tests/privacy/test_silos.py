@@ -30,7 +30,8 @@ def silo(name, noise_std):
     )
 
 
-NORTH, SOUTH = silo("north", 120.0), silo("south", 240.0)
+NORTH = silo("north", 120.0)
+SOUTH = silo("south", 240.0)
 
 
 def certified(members=(NORTH, SOUTH), *, overlapping=False, **changes):

@@ -82,7 +82,8 @@ def gaussian_part(counts_event):
 
 
 def test_the_odds_bound_how_often_noise_reaches_the_threshold():
-    std, gap = 16.0, 20
+    std = 16.0
+    gap = 20
     counts_event = event(1, std, threshold=WEIGHT + gap)
     kept_indices, noisy = noisy_counts_above(
         np.full(40_000, WEIGHT), noise_std=std, threshold=WEIGHT + gap
@@ -104,7 +105,8 @@ def test_a_threshold_within_one_record_keeps_nothing_secret(gap):
 
 
 def test_the_price_of_thresholds_adds_up():
-    first, second = event(z=4.0), event(z=4.5)
+    first = event(z=4.0)
+    second = event(z=4.5)
     together = accounting.threshold_probability([first, second, gaussian_part(first)])
     assert together == pytest.approx(
         accounting.threshold_probability([first])
@@ -161,7 +163,8 @@ def test_noise_outside_what_is_proved_is_never_drawn(std):
 
 
 def test_noise_on_counts_has_the_stated_scale():
-    std, size = 1000.0, 20_000
+    std = 1000.0
+    size = 20_000
     counts = 2**40 + np.arange(size)
     kept_indices, noisy = noisy_counts_above(counts, noise_std=std, threshold=1)
     assert kept_indices.tolist() == list(range(size))
@@ -170,7 +173,8 @@ def test_noise_on_counts_has_the_stated_scale():
 
 
 def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
-    ledger, counts_event = ledger_of(tmp_path, epsilon=1.0), event(z=5.5, std=200_000.0)
+    ledger = ledger_of(tmp_path, epsilon=1.0)
+    counts_event = event(z=5.5, std=200_000.0)
     ledger.reserve(
         "clinic", [counts_event], adjacency="add-remove", purpose="discovery"
     )

@@ -122,7 +122,8 @@ def test_a_certificate_with_a_meaningless_limit_is_refused(limit):
 
 
 def test_rounding_up_pays_for_a_collision_of_hashes():
-    rounding, collision = 1e-9, 2.0**-87
+    rounding = 1e-9
+    collision = 2.0**-87
     for epsilon in np.geomspace(0.01, 1000, 25):
         for delta in (1e-12, 1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.4999):
             mu = accounting.mu_for(epsilon, delta)

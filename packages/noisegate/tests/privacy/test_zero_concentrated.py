@@ -56,12 +56,11 @@ def test_what_is_stated_stands_a_billionth_above_the_least_of_all_orders(
     rho = accounting.rho_for(epsilon, delta)
     with localcontext() as context:
         context.prec = 50
-        low, high = 1e-3, 1e9
+        low = 1e-3
+        high = 1e9
         for _ in range(200):
-            left, right = (
-                low ** (2 / 3) * high ** (1 / 3),
-                low ** (1 / 3) * high ** (2 / 3),
-            )
+            left = low ** (2 / 3) * high ** (1 / 3)
+            right = low ** (1 / 3) * high ** (2 / 3)
             if in_fifty_digits(left, rho, delta) < in_fifty_digits(right, rho, delta):
                 high = right
             else:

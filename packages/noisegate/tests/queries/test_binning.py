@@ -72,10 +72,8 @@ def test_cuts_out_of_order_are_refused(cuts):
     ],
 )
 def test_a_value_is_looked_up_where_a_search_among_the_cuts_finds_it(cuts):
-    bins, random = (
-        NumericBins(tuple(np.asarray(cuts).tolist())),
-        np.random.default_rng(1),
-    )
+    bins = NumericBins(tuple(np.asarray(cuts).tolist()))
+    random = np.random.default_rng(1)
     ends = np.array(
         [*cuts, *(np.arange(2049) / 2048), -1.0, -0.0, 2.0, -np.inf, np.inf]
     )

@@ -91,7 +91,8 @@ def test_nothing_but_noise_makes_few_cells():
 def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_of_others(
     mirrored,
 ):
-    random, edges = np.random.default_rng(4), np.linspace(0, 1, 513)
+    random = np.random.default_rng(4)
+    edges = np.linspace(0, 1, 513)
     true = 8_000 * -np.diff(np.exp(-edges * 40))
     worst = {"before": [], "after": []}
     for _ in range(20):
@@ -116,15 +117,20 @@ def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_o
 
 
 def test_a_single_value_and_a_clear_group_at_the_end_stay_and_so_does_a_bound_of_no_length():
-    edges, masses, spikes = np.linspace(0, 1, 101), np.zeros(100), np.arange(100) == 99
-    masses[:30], masses[95], masses[99] = 200.0, 400.0, 30.0
+    edges = np.linspace(0, 1, 101)
+    masses = np.zeros(100)
+    spikes = np.arange(100) == 99
+    masses[:30] = 200.0
+    masses[95] = 400.0
+    masses[99] = 30.0
     after = with_exponential_tails(
         Histogram(masses=masses, is_spike=spikes, noise_std=20.0), edges
     )
     assert after[99] == 30
     assert after[95] == pytest.approx(400)
     assert after[:30] == pytest.approx(200)
-    edges[1], masses[:2] = 5e-324, (40, 100)
+    edges[1] = 5e-324
+    masses[:2] = (40, 100)
     assert np.isfinite(
         with_exponential_tails(
             Histogram(masses=masses, is_spike=spikes, noise_std=20.0), edges

@@ -57,7 +57,8 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
     first, last = column.unit_bounds
     # Beyond 2**50 steps no cut fits between the last two.
     alone = int(last - first < 2**50)
-    low, count = first + alone, last - first + 1 - 2 * alone
+    low = first + alone
+    count = last - first + 1 - 2 * alone
     cells = min(MAX_FINE_BINS, count)
     inner = [low + index * count // cells for index in range(cells)]
     widths = np.diff([*inner, low + count])
@@ -143,7 +144,8 @@ def test_atoms_are_cells_of_their_own(column):
 
 def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():
     column = integer("x", 0, 999, atoms=[500])
-    bins, noisy = fine_bins(column), np.full(1000, 4.0)
+    bins = fine_bins(column)
+    noisy = np.full(1000, 4.0)
     noisy[[300, 500]] += 35.0
     for atoms, is_kept in ((None, False), (holds_atom(column, bins), True)):
         histogram = denoise(noisy, 10.0, is_atom=atoms)

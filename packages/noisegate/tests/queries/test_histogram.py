@@ -84,8 +84,10 @@ def test_masses_are_finite_and_never_negative(cells, std):
 
 
 def test_a_coarse_histogram_lowers_the_error_where_noise_is_high():
-    truth, std = shapes()["heavy"], 100.0
-    alone, both = [], []
+    truth = shapes()["heavy"]
+    std = 100.0
+    alone = []
+    both = []
     for seed in range(10):
         raw = noisy(truth, std, seed)
         alone.append(distance(denoise(raw, std).masses, truth))

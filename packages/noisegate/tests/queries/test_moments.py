@@ -38,7 +38,8 @@ def test_the_map_is_one_of_records_and_keeps_its_norm():
 
 def test_the_norm_is_reached_where_all_numbers_are_at_an_end_of_their_range():
     features = moments_of(SCHEMA.layout, COLUMNS)
-    start, stop = features.numeric[0].start, features.numeric[0].stop
+    start = features.numeric[0].start
+    stop = features.numeric[0].stop
     ends = EncodedTable(
         np.array([[start, 0, 1.0], [stop, 1, 0]]),
         np.array([[3, 0], [0, 1]], dtype=np.int32),
@@ -95,11 +96,9 @@ def test_the_plan_asks_once_and_reads_back_what_it_asked():
     method = Pairwise(moments_share=0.4, moments=("ill", "age"))
     release = method.query(Gate(frame, schema=SCHEMA, epsilon=100.0))
     moments = method.measurements(release).moments
-    feature_map, sums, std = (
-        moments.feature_map,
-        moments.values,
-        moments.variance[0] ** 0.5,
-    )
+    feature_map = moments.feature_map
+    sums = moments.values
+    std = moments.variance[0] ** 0.5
     (one,) = feature_map.numeric
     low, high = one.low * 121, one.high * 121  # of steps, of which the atom is the last
     assert 0 <= low <= 20

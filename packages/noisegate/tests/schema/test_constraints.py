@@ -149,7 +149,8 @@ def test_a_rule_is_broken_exactly_where_decoded_values_say_so(relation, broken):
     school = [4 / 20, 5.4 / 20, 5.6 / 20, np.nan, 20 / 20]
     age = [5 / 100, 4.6 / 100, 5.4 / 100, 0.0, np.nan]
     numeric = np.zeros((5, len(read.layout.numeric)))
-    numeric[:, 0], numeric[:, 1] = age, school
+    numeric[:, 0] = age
+    numeric[:, 1] = school
     records = EncodedTable(numeric, np.zeros((5, 2), np.int32))
     assert read.broken(records).astype(int).tolist() == [*broken, 0, 0]
 

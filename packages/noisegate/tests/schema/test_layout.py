@@ -125,10 +125,8 @@ def test_other_numbers_go_to_the_nearest_step_within_the_bounds(cells, expected)
 @pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string()])
 def test_an_atom_outside_the_bounds_is_itself_and_its_neighbours_are_not(kind):
     column = Integer(name="x", lower=0, upper=9, atoms=[-1, 999], missing=True)
-    schema, cells = (
-        Schema([column]),
-        pa.array([-1, -2, 0, 9, 10, 998, 999, 1000, None]).cast(kind),
-    )
+    schema = Schema([column])
+    cells = pa.array([-1, -2, 0, 9, 10, 998, 999, 1000, None]).cast(kind)
     expected = [-1, 0, 0, 9, 9, 9, 999, 9, None]
     encoded = encode({"x": cells}, schema)
     assert decode(encoded, schema)["x"].to_pylist() == expected
@@ -388,10 +386,8 @@ def test_a_value_between_two_steps_is_none_of_the_column():
 
 
 def test_a_rule_compares_no_atom_outside_the_bounds():
-    low, high = (
-        Integer(name="low", lower=0, upper=9, atoms=[99]),
-        Decimal(name="high", lower=0, upper=9, step=0.5),
-    )
+    low = Integer(name="low", lower=0, upper=9, atoms=[99])
+    high = Decimal(name="high", lower=0, upper=9, step=0.5)
     schema = Schema(
         [low, high], constraints=(Comparison(left="low", relation="<=", right="high"),)
     )

@@ -57,7 +57,8 @@ HOLDS = {
 
 def keeps(record, constraint):
     if isinstance(constraint, Comparison):
-        left, right = record[constraint.left], record[constraint.right]
+        left = record[constraint.left]
+        right = record[constraint.right]
         free = (None, *SENTINELS)
         return left in free or right in free or HOLDS[constraint.relation](left, right)
     return not all(
@@ -125,7 +126,8 @@ def possible(constraint, columns):
     [(COLUMNS, VALUES, 600), (STEPPED, STEPPED_VALUES, 300)],
 )
 def test_it_agrees_with_counting_out_every_record(columns, values, times):
-    draw, counts = random.Random(0), {True: 0, False: 0}
+    draw = random.Random(0)
+    counts = {True: 0, False: 0}
     layout = Schema(columns).layout
     for _ in range(times):
         drafts = (drawn(draw, values) for _ in range(draw.randint(1, 9)))

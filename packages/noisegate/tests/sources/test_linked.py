@@ -205,7 +205,8 @@ WRAPS = (10223, 12301, 13193, 13418, 14087)
 def chain(sizes):
     """Tables each of which hangs on the one before: of a unit `x` the first record of each has so many children."""
     bits = Schema([boolean("v")])
-    tables, parents = [LinkedTable(name="t0", key="k", schema=bits)], ["x", "a"]
+    tables = [LinkedTable(name="t0", key="k", schema=bits)]
+    parents = ["x", "a"]
     data = {"t0": pd.DataFrame({"k": parents, "v": True})}
     for depth, size in enumerate(sizes, 1):
         key = None if depth == len(sizes) else "k"

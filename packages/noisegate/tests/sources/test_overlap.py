@@ -37,7 +37,8 @@ def test_data_sets_with_different_files_are_apart(private, tmp_path):
 )
 def test_a_file_of_the_private_data_is_found(private, tmp_path, kind):
     folder = public(tmp_path, other=b"another")
-    there, here = private / "b.png", folder / "inner" / "z.png"
+    there = private / "b.png"
+    here = folder / "inner" / "z.png"
     if kind == "copy":
         here.write_bytes(there.read_bytes())
     elif kind == "hard link":

@@ -46,10 +46,8 @@ def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
-    path, table = (
-        tmp_path / f"people{suffix}",
-        pa.table({"id": [n % 40 for n in range(400)], "age": list(range(400))}),
-    )
+    path = tmp_path / f"people{suffix}"
+    table = pa.table({"id": [n % 40 for n in range(400)], "age": list(range(400))})
     if suffix == ".csv":
         path.write_text("id,age\n" + "".join(f"{n % 40},{n}\n" for n in range(400)))
     else:

@@ -43,7 +43,8 @@ def people(rows=300, many=40, seed=0):
 
 
 def first(table, contributions):
-    met, kept_rows = Counter(), []
+    met = Counter()
+    kept_rows = []
     for who, n in zip(table["who"], table["n"], strict=True):
         met[who] += 1
         if met[who] <= contributions:
@@ -207,7 +208,8 @@ def test_the_column_is_not_described_but_may_be_ignored():
 
 def test_the_table_counts_like_a_dictionary_while_it_grows():
     random = np.random.default_rng(1)
-    table, expected = HashTable(), defaultdict(int)
+    table = HashTable()
+    expected = defaultdict(int)
     pool = random.integers(0, 2**64, (6000, 2), dtype=np.uint64)
     # Many share their first slots: linear probing goes on and wraps around at the end.
     pool[:2000, 0] = np.uint64(2**64 - 1)

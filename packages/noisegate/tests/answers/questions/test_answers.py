@@ -200,7 +200,8 @@ def test_what_is_not_linear_solves_the_equations_of_the_records(
     design = np.column_stack(
         [np.ones(len(real)), real["x"], real["job"] == "nurse", real["job"] == "smith"]
     ).astype(float)
-    coefficients, y = np.zeros(4), real[outcome].to_numpy(float)
+    coefficients = np.zeros(4)
+    y = real[outcome].to_numpy(float)
     for _ in range(30):
         expected = mean(design @ coefficients)
         slope = expected * (1 - expected) if outcome == "ill" else expected
@@ -228,11 +229,10 @@ def test_tables_answer_odds_independence_and_survival(model, real):
         for name, part in groups
     ]
     for answers, name, part in (everybody, *parts):
-        time, event = (
-            part["days"].dropna().to_numpy(float),
-            part["ill"][part["days"].notna()].to_numpy(),
-        )
-        at, surviving = 0, 1.0
+        time = part["days"].dropna().to_numpy(float)
+        event = part["ill"][part["days"].notna()].to_numpy()
+        at = 0
+        surviving = 1.0
         for one in answers:
             cut = float(one.name.removeprefix(f"{name}beyond "))
             for day in np.unique(time[(time >= at) & (time < cut)]):
@@ -275,7 +275,8 @@ def test_a_sample_of_the_model_has_an_error_which_its_intervals_count(model):
     """Solutions by 60 samples of the model spread as is said or less, as draws are even; an interval holds that too."""
     moments = Evidence(model).moments(["x", "ill"])
     (_, ill) = moments.indices("ill")
-    solutions, errors = [], []
+    solutions = []
+    errors = []
     for seed in range(60):
         sample = model.model.draw(400, public_random(seed))
         regression = CalibratedRegression.of(moments, sample, [0, 1], LOGISTIC)
@@ -318,7 +319,8 @@ def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
 
 
 def test_the_records_themselves_have_no_sampling_error(model):
-    (one,), (other,) = model.infer("mean(y)", finite=True), model.infer("mean(y)")
+    (one,) = model.infer("mean(y)", finite=True)
+    (other,) = model.infer("mean(y)")
     assert one.sampling == 0
     assert other.sampling > 0
     assert one.high - one.low < other.high - other.low
@@ -377,7 +379,8 @@ def spread_of_two(counts, noise_std):
 
 def test_what_the_noise_bends_is_straightened_or_refused():
     """The mean of exp(z) with noise on z is off by half its variance: taken off where small, refused where large."""
-    random, off = np.random.default_rng(1), []
+    random = np.random.default_rng(1)
+    off = []
     for _ in range(400):
         spread = spread_of_two([0.0, 0.5] + 0.3 * random.normal(size=2), noise_std=0.3)
         (answer,) = estimate(
@@ -467,7 +470,8 @@ def test_intervals_of_many_releases_hold(share, least):
         "job = nurse": -0.8,
         "job = smith": 0.0,
     }
-    method, held = Pairwise(moments_share=share, fit_options={"steps": 50}), []
+    method = Pairwise(moments_share=share, fit_options={"steps": 50})
+    held = []
     for seed in range(60):
         model = synthesize(
             records(8_000, seed + 100), schema=SCHEMA, epsilon=2.0, method=method
@@ -497,7 +501,8 @@ def test_a_regression_that_the_noise_hides_is_refused_in_words(real, question):
 
 def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
     schema = Schema((continuous("age", 0, 100), boolean("ill")))
-    random, far = np.random.default_rng(0), 0
+    random = np.random.default_rng(0)
+    far = 0
     for seed in range(8):
         age = np.clip(random.normal(29, 7, 1_500), 17, 42)
         table = pd.DataFrame({"age": age, "ill": random.random(1_500) < 0.3})

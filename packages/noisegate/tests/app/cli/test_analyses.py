@@ -160,7 +160,8 @@ def test_public_records_stand_in_for_a_want_or_an_analysis_alone(desk, cli):
 
 
 def test_a_file_of_copies_numbers_them(desk, cli, tmp_path):
-    model, out = tmp_path / "model", tmp_path / "copies.parquet"
+    model = tmp_path / "model"
+    out = tmp_path / "copies.parquet"
     cli(
         "fit",
         desk.data,

@@ -143,11 +143,9 @@ def test_a_word_too_many(bench, cli, verb):
     bench.as_before()
 
 
-FIT, PLAN, IMAGES = (
-    ["fit", *NEEDED["fit"]],
-    ["plan", "--epsilon", "1"],
-    ["--size", "8", "--classes", "2"],
-)
+FIT = ["fit", *NEEDED["fit"]]
+PLAN = ["plan", "--epsilon", "1"]
+IMAGES = ["--size", "8", "--classes", "2"]
 KINDS = "age=integer,income=continuous,job=categorical,answer=categorical"
 DISCOVER = ["schema", "discover", "data.csv", "--epsilon", "1", "-o", "new.toml"]
 EVALUATE = ["evaluate", *NEEDED["evaluate"]]

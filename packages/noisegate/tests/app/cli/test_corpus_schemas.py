@@ -90,7 +90,9 @@ def cases():
             written({name: value for name, value in GOOD.items() if name != key}),
         )
     yield from OTHERS.items()
-    draw, text, case_count = random.Random(0), written(GOOD), 0
+    draw = random.Random(0)
+    text = written(GOOD)
+    case_count = 0
     while case_count < 40:  # cut off, or with signs out of place
         start = draw.randrange(len(text))
         spoiled = draw.choice(

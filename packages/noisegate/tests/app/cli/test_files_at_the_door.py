@@ -12,7 +12,8 @@ CASES = tomllib.loads(TABLE.read_text("utf-8"))["case"]
 def text(head, row="", number=0):
     lines = [head]
     for i in range(1, number + 1):
-        half, some = (i + 1) // 2, (1 - i % 2) * (i % 39 + 1)
+        half = (i + 1) // 2
+        some = (1 - i % 2) * (i % 39 + 1)
         fields = {
             "half": half,
             "two": i % 2,

@@ -31,7 +31,8 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
 
 def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli):
     command = ["plan", "--schema", desk.schema, "--epsilon", "1", "--json"]
-    bare, more = cli(*command).json, cli(*command, "--report-share", "0.05").json
+    bare = cli(*command).json
+    more = cli(*command, "--report-share", "0.05").json
     assert [release["name"] for release in more["releases"]] == [
         *(release["name"] for release in bare["releases"]),
         "unfitted",

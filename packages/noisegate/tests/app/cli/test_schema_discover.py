@@ -175,7 +175,8 @@ def test_a_discovery_that_shows_nothing_is_not_done(clinic, cli):
 def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(
     clinic, cli, monkeypatch
 ):
-    before, read = clinic.listing(), discovery.read_counts
+    before = clinic.listing()
+    read = discovery.read_counts
     monkeypatch.setattr(
         discovery,
         "read_counts",

@@ -22,7 +22,8 @@ def parts(desk):
         (desk.folder / f"{name}.csv").write_text(
             "\n".join(["age,job,answer", *lines]) + "\n"
         )
-    start, end = SCHEMA.index("[columns.income]"), SCHEMA.index("[columns.job]")
+    start = SCHEMA.index("[columns.income]")
+    end = SCHEMA.index("[columns.job]")
     desk.schema.write_text(SCHEMA[:start] + SCHEMA[end:])
     return desk
 

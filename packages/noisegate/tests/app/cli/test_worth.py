@@ -41,7 +41,8 @@ def folder(tmp_path_factory):
 @pytest.mark.slow
 def test_effective_n_is_what_a_simulation_finds():
     truth = {"ill": 0.26, "nurse": 0.3}
-    expected, off = [], {"ill": [], "nurse": []}
+    expected = []
+    off = {"ill": [], "nurse": []}
     for seed in range(60):
         model = fitted_model(1_000, seed=seed, fit_options={"steps": 60})
         expected.append([one.records for one in model.effective_n()])
@@ -203,7 +204,9 @@ def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does(
         want = Want(text="", question="share(job = nurse) by ill", half=half)
         return price([want], WANTS_SCHEMA, records, shares=(0.43,))
 
-    loose, tight, never = least(0.3), least(0.1), least(0.01)
+    loose = least(0.3)
+    tight = least(0.1)
+    never = least(0.01)
     assert loose.reached
     assert tight.reached
     assert loose.epsilon < tight.epsilon
@@ -223,7 +226,8 @@ def test_the_number_of_records_is_public_where_one_is_replaced(one_release):
 
 def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
     random = np.random.default_rng(0)
-    even, narrow = tmp_path / "even.csv", tmp_path / "narrow.csv"
+    even = tmp_path / "even.csv"
+    narrow = tmp_path / "narrow.csv"
     for path, low, high in ((even, 0, 91), (narrow, 40, 45)):
         rows = [
             f"{age},{job}"

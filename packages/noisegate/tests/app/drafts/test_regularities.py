@@ -117,15 +117,11 @@ def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
 
 
 def test_numbers_that_follow_from_each_other_are_related_or_remarked(tmp_path):
-    height, index, other = (
-        RANDOM.normal(170, 9, ROWS).round(),
-        RANDOM.gamma(30, 0.85, ROWS),
-        RANDOM.random(ROWS),
-    )
-    weight, fat = (
-        (index * (height / 100) ** 2).round(1),
-        RANDOM.dirichlet([2, 3, 4], ROWS)[:, :2].round(3),
-    )
+    height = RANDOM.normal(170, 9, ROWS).round()
+    index = RANDOM.gamma(30, 0.85, ROWS)
+    other = RANDOM.random(ROWS)
+    weight = (index * (height / 100) ** 2).round(1)
+    fat = RANDOM.dirichlet([2, 3, 4], ROWS)[:, :2].round(3)
     body = {
         "height": height,
         "weight": weight,

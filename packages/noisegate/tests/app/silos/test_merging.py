@@ -143,7 +143,8 @@ def test_releases_of_a_fit_are_not_of_a_silo(answers):
 
 
 def test_rounds_are_not_mixed(answers):
-    first, other = add_up(answers()), add_up(answers())
+    first = add_up(answers())
+    other = add_up(answers())
     second = answers(after=first)
     with pytest.raises(OptionError, match="none is given"):
         merge(second)

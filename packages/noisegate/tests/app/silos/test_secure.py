@@ -75,7 +75,8 @@ def exact():
 
 @pytest.mark.parametrize("colluding", [0, 1, 2])
 def test_the_sum_has_one_noise_and_more_for_those_who_collude(shares, colluding):
-    merged, right = add_up(shares(colluding=colluding)), exact()
+    merged = add_up(shares(colluding=colluding))
+    right = exact()
     pooled = (
         Pairwise(cells=128)
         .query(Gate(TABLES["north"], schema=SCHEMA, epsilon=1.0))
@@ -204,7 +205,8 @@ def test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing(
 
 def test_rounds_go_on_as_they_began(shares, answers):
     request = {"schema": SCHEMA, "method": Pairwise(cells=6)}
-    plain, masked = add_up(answers(**request)), add_up(shares(**request))
+    plain = add_up(answers(**request))
+    masked = add_up(shares(**request))
     with pytest.raises(OptionError, match="the round before was no secure sum"):
         shares(silos=("north",), after=plain, **request)
     with pytest.raises(

@@ -124,7 +124,8 @@ def test_a_stream_is_one_entry_of_the_ledger(stream, tmp_path):
     stream(JANUARY, schema=AGES, periods=2, booked=booked)
     assert ledger.show("registry")[0].reserved == 1
     (last,) = stream(FEBRUARY, start=2)  # finds its reservation by itself
-    account, history = ledger.show("registry")[0], ledger.history("registry")
+    account = ledger.show("registry")[0]
+    history = ledger.history("registry")
     assert account.reserved == 0
     assert account.committed == 1
     assert account.spent <= 1
@@ -164,10 +165,8 @@ def killed(work, at, after):
     if pid := os.fork():
         return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
     try:
-        secrets.token_bytes, noise._discrete_gaussian = (
-            randomness._TOKEN_BYTES,
-            randomness._DISCRETE,
-        )
+        secrets.token_bytes = randomness._TOKEN_BYTES
+        noise._discrete_gaussian = randomness._DISCRETE
         calls = iter(range(at))
         for module, _, name in (stage.partition(":") for stage in STAGES):
             owner, _, last = name.rpartition(".")
@@ -194,14 +193,13 @@ def counting(right, calls, *, after):
 
 def plays(stream, tmp_path, stages):
     """Kills each period at every stage, before and after it, and plays it again; returns how often that was."""
-    ledger, count = Ledger(tmp_path / "ledger.sqlite"), 0
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    count = 0
     for at, after in product(stages, (False, True)):
         name = f"run {at} {after} "
         ledger.register(name, epsilon=1.0, delta=1e-5)
-        booked, state = (
-            {"ledger": ledger.path, "dataset": name},
-            tmp_path / f"{name}.private",
-        )
+        booked = {"ledger": ledger.path, "dataset": name}
+        state = tmp_path / f"{name}.private"
         for period, data in enumerate((JANUARY, FEBRUARY, EMPTY), 1):
             options = {
                 "start": period,

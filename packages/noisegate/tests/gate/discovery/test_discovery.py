@@ -389,10 +389,8 @@ def test_a_request_that_cannot_be_met_spends_nothing(
 
 
 def test_replace_one_checks_the_number_of_records(tmp_path):
-    table, kinds = (
-        people(300).select(["age", "job"]),
-        {"age": "integer", "job": "categorical"},
-    )
+    table = people(300).select(["age", "job"])
+    kinds = {"age": "integer", "job": "categorical"}
     book = ledger_of(tmp_path, "survey", epsilon=50.0, adjacency="replace-one")
     options = {
         "kinds": kinds,

@@ -29,7 +29,8 @@ from noisegate.privacy import noise
 from noisegate.privacy.events import gaussian_of
 from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH
 
-EPSILON, DELTA = 1.0, 0.05
+EPSILON = 1.0
+DELTA = 0.05
 ALPHA = 1e-7
 
 KINDS = {
@@ -100,10 +101,8 @@ def test_neighbours_whose_types_differ_publish_the_same_facts(
 ):
     """pandas writes other types into Parquet as soon as one record lacks a value."""
     monkeypatch.setattr(SchemaGate, "_check_noise", lambda *_: None)
-    records, facts = (
-        [{"age": 20 + number, "ill": number % 3 > 0} for number in range(9)],
-        [],
-    )
+    records = [{"age": 20 + number, "ill": number % 3 > 0} for number in range(9)]
+    facts = []
     for number, rows in enumerate((records, [*records, extra])):
         path = tmp_path / f"{number}.parquet"
         pd.DataFrame(rows).to_parquet(path, index=False)
@@ -149,7 +148,8 @@ def test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity(
         [[]] if adjacency == "add-remove" else [[record] for record in RECORDS.values()]
     )
     for other in others:
-        with_extra, without = exact([*rest, RECORDS[extra]]), exact(rest + other)
+        with_extra = exact([*rest, RECORDS[extra]])
+        without = exact(rest + other)
         for event in plan.events:
             assert (
                 RECORD**2 * moved(with_extra[event.name], without[event.name])
@@ -158,7 +158,8 @@ def test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity(
 
 
 def test_the_noise_on_both_looks_has_the_stated_scale(monkeypatch):
-    drawn, add_noise = {}, noise.add_noise
+    drawn = {}
+    add_noise = noise.add_noise
 
     def spied(sums, **how):
         noisy = add_noise(sums, **how)
@@ -172,10 +173,8 @@ def test_the_noise_on_both_looks_has_the_stated_scale(monkeypatch):
     for event in gate.plan.events[:2]:
         sample = np.concatenate(drawn[event.coordinates])
         assert sample.size == 10 * event.coordinates
-        low, high = (
-            stats.chi2.ppf(ALPHA, sample.size),
-            stats.chi2.isf(ALPHA, sample.size),
-        )
+        low = stats.chi2.ppf(ALPHA, sample.size)
+        high = stats.chi2.isf(ALPHA, sample.size)
         assert low < np.square(sample).sum() < high
 
 
@@ -206,7 +205,9 @@ def levels_found(data):
 
 def test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one_more():
     # Levels do not know of one another, so one table shows many at once; that of k = 0 is never seen.
-    copies, tables, largest = 250, 8, 13
+    copies = 250
+    tables = 8
+    largest = 13
     texts = [
         f"{k} {copy}"
         for k in range(1, largest + 1)
@@ -228,7 +229,8 @@ def test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one
     [["a"], *[pytest.param(["a"] * of, marks=pytest.mark.slow) for of in (2, 40)]],
 )
 def test_a_record_with_a_level_of_its_own_is_nearly_never_seen_in_files(tmp_path, rest):
-    runs, files = 250, (tmp_path / "with.csv", tmp_path / "without.csv")
+    runs = 250
+    files = (tmp_path / "with.csv", tmp_path / "without.csv")
     for file, texts in zip(files, ([*rest, "zebra"], rest), strict=True):
         file.write_text("x\n" + "\n".join(texts) + "\n")
     for level in ("zebra", "a"):
@@ -246,7 +248,8 @@ def looked_at(values):
 
 @pytest.mark.parametrize("above", [-2, 0])
 def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
-    runs, rest = 150, [5] * 40
+    runs = 150
+    rest = [5] * 40
     std = looked_at(rest).plan.events[0].noise_std / RECORD
     # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
     extreme = math.floor(bounds.noise_threshold(std, bin_edges("integer").size)) + above
@@ -311,7 +314,8 @@ def test_a_second_look_counts_what_is_inside_once_and_nothing_else(kind):
 
 def seen(kind, values, *, noise=0.0, seed=0):
     """Returns the bounds that two looks with Gaussian noise give, as discovery takes them."""
-    random, look = np.random.default_rng(seed), bin_edges(kind)
+    random = np.random.default_rng(seed)
+    look = bin_edges(kind)
     std = noise or 1e-9
     noisy = look.count_values(values) + std * random.standard_normal(look.size)
     occupied = search.find_occupied_bins(noisy, std, look.zero_bin)

@@ -17,7 +17,10 @@ from noisegate.gate.discovery.raw import RawTable
 
 def count(texts, limit, batch=97):
     """Counts in as many passes as it takes; returns all counts, the number of passes and the most that was held."""
-    discovered, waiting, passes, most = Counter(), [HashPartition()], 0, 0
+    discovered = Counter()
+    waiting = [HashPartition()]
+    passes = 0
+    most = 0
     while waiting:
         counter = LevelCounter(waiting.pop(), limit)
         for start in range(0, len(texts), batch):

@@ -100,7 +100,8 @@ def test_beside_zeros_bounds_are_those_of_what_stands_out():
 
 
 def test_long_ranges_of_days_and_times_are_whole_years():
-    low, high = 100, 1000
+    low = 100
+    high = 1000
     assert round_bounds("date", low, high) == (date(1970, 1, 1), date(1972, 12, 31))
     assert round_bounds("date", 100, 130) == (date(1970, 4, 11), date(1970, 5, 11))
     day = 86_400_000_000

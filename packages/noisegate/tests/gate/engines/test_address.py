@@ -39,7 +39,8 @@ def head(tmp_path):
     with (tmp_path / "head.log").open("wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
     try:
-        end, log = time.monotonic() + PATIENCE, tmp_path / "head.log"
+        end = time.monotonic() + PATIENCE
+        log = tmp_path / "head.log"
         while (
             ray.poll() is None
             and time.monotonic() < end
@@ -101,8 +102,10 @@ def test_a_fit_joins_a_cluster_and_leaves_it_as_it_was(
     )
     assert stranger.returncode == 2
     assert "RAY_AUTH_MODE=token" in json.loads(stranger.stdout)["error"]
-    here, there = (fit("here"), fit("there", "--engine", "ray", "--address", head))
+    here = fit("here")
+    there = fit("there", "--engine", "ray", "--address", head)
     assert here.returncode == there.returncode == 0, here.stderr + there.stderr
-    here, there = json.loads(here.stdout), json.loads(there.stdout)
+    here = json.loads(here.stdout)
+    there = json.loads(there.stdout)
     assert here["certificate"]["events"] == there["certificate"]["events"]
     assert here["noisy_records"] == pytest.approx(there["noisy_records"], abs=2)

@@ -138,7 +138,9 @@ def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(
 def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
     joined, data, tmp_path
 ):
-    keys, drawn, journal = [], [], tmp_path / "steps.journal"
+    keys = []
+    drawn = []
+    journal = tmp_path / "steps.journal"
     for _ in range(2):
         with opened(data, TWO, journal=journal) as session:
             session.step(AT)
@@ -172,7 +174,8 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(
 def test_a_lost_worker_changes_no_step(
     part_bytes, name, which, when, joined, data, exactly
 ):
-    joined.dies, engine = dying(name, which, when), RayEngine(part_bytes=part_bytes)
+    joined.dies = dying(name, which, when)
+    engine = RayEngine(part_bytes=part_bytes)
     with opened(data, engine) as session:
         noisy_sums = [session.step(AT).tolist() for _ in range(3)]
         assert noisy_sums == expected(session, parts_of(engine, data), 3)

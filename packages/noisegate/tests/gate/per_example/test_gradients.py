@@ -13,7 +13,8 @@ from noisegate.gate.per_example.gradients import (
 )
 from noisegate.privacy.grid import UNITS
 
-DIM, NORM = 40, 0.7
+DIM = 40
+NORM = 0.7
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -58,7 +59,9 @@ def plain_source(rows=8):
 
 def factored_source(rows=8):
     """Inputs are rows of one table and slopes of another, named by two codes."""
-    groups, width, outputs = 2, 20, 3
+    groups = 2
+    width = 20
+    outputs = 3
     inputs = torch.from_numpy(hostile().reshape(-1, groups, width))
     slopes = torch.from_numpy(
         hostile()[:, : groups * outputs].reshape(-1, groups, outputs)
@@ -73,7 +76,8 @@ def factored_source(rows=8):
 
 def linear_source(rows=8):
     """Inputs of a linear layer are rows of one table and slopes of another; a plain parameter shares the row."""
-    width, outputs = 20, 3
+    width = 20
+    outputs = 3
     inputs = torch.from_numpy(hostile()[:, :width])
     slopes = torch.from_numpy(hostile()[:, : outputs + 2])
     plan = step_query(clip_norm=NORM, parameters={"b": (2,), "w": (3, 20)})
@@ -151,7 +155,8 @@ def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
 
 @pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
 def test_what_a_record_adds_does_not_depend_on_neighbours_or_places(make):
-    built, random = make(), np.random.default_rng(0)
+    built = make()
+    random = np.random.default_rng(0)
     alone = sum(total(built, [pair]) for pair in REST)
     for _ in range(3):
         assert np.array_equal(total(built, random.permutation(REST)), alone)

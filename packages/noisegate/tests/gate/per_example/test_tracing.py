@@ -95,10 +95,8 @@ def whole(gradients):
 @pytest.mark.parametrize("network", NETWORKS)
 def test_gradients_are_those_of_torch(network, criterion):
     loss, parameters, numeric, codes = parts(NETWORKS[network], criterion)
-    traced, right = (
-        per_example_gradients(loss, parameters, numeric, codes),
-        untraced_gradients(loss, parameters, numeric, codes).plain,
-    )
+    traced = per_example_gradients(loss, parameters, numeric, codes)
+    right = untraced_gradients(loss, parameters, numeric, codes).plain
     assert is_traceable(loss, parameters, numeric, codes)
     assert set(whole(traced)) == set(right)
     for name, value in whole(traced).items():
@@ -116,10 +114,8 @@ def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
             value.square().sum() for value in parameters.values()
         )
 
-    traced, right = (
-        per_example_gradients(decayed, parameters, numeric, codes),
-        untraced_gradients(decayed, parameters, numeric, codes).plain,
-    )
+    traced = per_example_gradients(decayed, parameters, numeric, codes)
+    right = untraced_gradients(decayed, parameters, numeric, codes).plain
     assert not traced.products
     for name, value in traced.plain.items():
         torch.testing.assert_close(value, right[name])

@@ -138,10 +138,8 @@ def test_a_record_moves_a_vector_by_at_most_the_sensitivity(
         opened(turned, data, adjacency=adjacency) for data in (with_it, without)
     ]
     apart = sessions[0].step(AT) - sessions[1].step(AT)
-    moved, stated = (
-        np.linalg.norm(apart.astype(float)),
-        steps_of(sessions[0].plan).event.event.sensitivity,
-    )
+    moved = np.linalg.norm(apart.astype(float))
+    stated = steps_of(sessions[0].plan).event.event.sensitivity
     assert 0.99 * stated < moved <= stated
 
 
@@ -188,7 +186,8 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
     with opened(looked, steps=6, sampling_probability=1.0, shards=3) as session:
         for _ in range(6):
             session.step(AT)
-    first, again = seen[-6:-3], seen[-3:]
+    first = seen[-6:-3]
+    again = seen[-3:]
     assert first == again
     assert sorted(np.concatenate(first)) == pytest.approx(
         np.linspace(0, 1, 40).tolist()
@@ -210,7 +209,8 @@ def test_a_function_with_a_memory_is_refused_before_anything_is_spent(ledger):
 
 
 def test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step():
-    parameters, seen = {"w": torch.zeros(2), "x": np.zeros(2)}, []
+    parameters = {"w": torch.zeros(2), "x": np.zeros(2)}
+    seen = []
 
     def writes(at, numeric, codes):
         seen.append(float(at["w"].abs().sum()) + float(np.abs(at["x"]).sum()))
@@ -272,7 +272,8 @@ def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_z
         return {"g": does(numeric) if len(numeric) == 40 else np.zeros(2)}
 
     with opened(vector, ledger=ledger) as session:
-        first, second = session.step(AT), session.step(AT)
+        first = session.step(AT)
+        second = session.step(AT)
         assert session.remaining_steps == 2
         session.release({"g": np.zeros(2)})
     assert drawn == [[0, 0]] * 2

@@ -78,7 +78,8 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
         samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp)
     )
     with opened(plan=plan_of(steps=2)) as session:
-        first, second = session.step(START), session.step(START)
+        first = session.step(START)
+        second = session.step(START)
     values = torch.stack([first["w"], second["w"]])
     assert torch.isfinite(values).all()
     assert len(set(values.flatten().tolist())) == 6

@@ -52,12 +52,16 @@ class Script:
     """What the first world did, for the second one to do again."""
 
     def __init__(self):
-        self.measured, self.scores, self.chosen, self.models = [], [], [], []
+        self.measured = []
+        self.scores = []
+        self.chosen = []
+        self.models = []
         self.stated = {"measured": set(), "scores": set()}
 
     def replay(self):
         other = Script()
-        other.chosen, other.models = list(self.chosen), list(self.models)
+        other.chosen = list(self.chosen)
+        other.models = list(self.models)
         other.follows = True
         return other
 
@@ -75,11 +79,9 @@ def run(monkeypatch):
 
     dp.enable_features("contrib", "honest-but-curious")
     script = None
-    plain, noise, largest = (
-        marginals._fit_model,
-        utilities.then_noise,
-        mst.make_noisy_max,
-    )
+    plain = marginals._fit_model
+    noise = utilities.then_noise
+    largest = mst.make_noisy_max
 
     def measurement_with(real, space, function, kind, what):
         def privacy_map(distance):

@@ -32,12 +32,10 @@ class Means:
     """A shard keeps a running mean of what it has seen, and answers with it."""
 
     def __init__(self, records=3, learning=None, warm_up=0, rounds=1):
-        self.records, self.learning, self.warm_up, self.rounds = (
-            records,
-            learning,
-            warm_up,
-            rounds,
-        )
+        self.records = records
+        self.learning = learning
+        self.warm_up = warm_up
+        self.rounds = rounds
 
     def start(self, shards):
         return {"mean": torch.zeros(shards, 2)}, {"times": torch.zeros(shards)}
@@ -99,10 +97,8 @@ def fixed(monkeypatch, records, seed=1):
 
 def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
     words = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
-    with_it, without = (
-        shards._Split.of(words, 7),
-        shards._Split.of(np.delete(words, 3), 7),
-    )
+    with_it = shards._Split.of(words, 7)
+    without = shards._Split.of(np.delete(words, 3), 7)
     assert sorted(with_it.order) == list(range(500))
     assert with_it.sizes.sum() == 500
     assert np.abs(with_it.sizes - without.sizes).sum() == 1
@@ -149,10 +145,8 @@ def test_a_record_moves_the_sum_by_at_most_the_sensitivity(
         for data in (with_it, without)
     ]
     apart = [session.step(AT) for session in sessions]
-    moved, stated = (
-        np.linalg.norm((apart[0] - apart[1]).astype(float)),
-        steps_of(sessions[0].plan).event.event.sensitivity,
-    )
+    moved = np.linalg.norm((apart[0] - apart[1]).astype(float))
+    stated = steps_of(sessions[0].plan).event.event.sensitivity
     assert 0.99 * stated < moved <= stated == 2 * UNITS
 
 

@@ -91,7 +91,9 @@ def test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common(tm
 
 
 def test_marks_are_on_disk_before_anything_is_masked(tmp_path, monkeypatch):
-    one, synced, sync = silos(2, tmp_path)[0], [], os.fsync
+    one = silos(2, tmp_path)[0]
+    synced = []
+    sync = os.fsync
 
     def noted(handle):
         synced.append(os.fstat(handle).st_ino)

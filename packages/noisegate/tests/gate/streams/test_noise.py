@@ -48,7 +48,8 @@ def test_the_factor_is_the_square_root_of_the_matrix_of_totals(periods):
 
 @pytest.mark.parametrize("horizon", HORIZONS, ids=repr)
 def test_the_stated_noise_is_that_of_the_matrices(horizon):
-    periods, weights = min(horizon.periods, 60), horizon.weights
+    periods = min(horizon.periods, 60)
+    weights = horizon.weights
     late = np.subtract.outer(range(periods), range(periods))
     factor = np.where(
         (late >= 0) & (late < len(weights)),
@@ -112,7 +113,8 @@ def test_the_stated_noise_of_a_period_is_that_of_all_that_it_combines(stream):
     assert expected[-1] > 1.05
 
 
-GONE, NEW = records(1, seed=9), records(1, seed=8)
+GONE = records(1, seed=9)
+NEW = records(1, seed=8)
 # In which period a record is given, and is withdrawn. Amended ones become another record, the second of them late. Of a
 # misspelt one, which stays as it is, another record is withdrawn.
 CASES = {
@@ -131,7 +133,8 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(
     stream, monkeypatch, case, window
 ):
     """Exact sums: of two streams that differ by a record, what gets noise differs so, given the same outputs."""
-    (given_in, changed), worlds = CASES[case], []
+    (given_in, changed) = CASES[case]
+    worlds = []
     horizon = {"periods": 4, "window": window, "corrections": changed is not None}
     for world in (False, True):
         seen = []
@@ -174,10 +177,8 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(
 )
 def test_whatever_is_withdrawn_is_paid_for(horizon):
     """v in one period, and in another u is given and any w withdrawn: v a + (u - w) b, with columns a and b of C."""
-    random, weights = (
-        np.random.default_rng(0),
-        np.array(Horizon(**horizon).weights) / 256,
-    )
+    random = np.random.default_rng(0)
+    weights = np.array(Horizon(**horizon).weights) / 256
     query = Pairwise().plan(CODED, Budget(epsilon=1.0)).releases[0].query
     assert query.nonnegative
     worst = {sign: 0.0 for sign in (True, False)}
@@ -284,16 +285,15 @@ def test_an_event_that_states_3_for_weights_that_do_not_fall_is_refused(weights)
 def test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise(
     periods,
 ):
-    random, weights = np.random.default_rng(periods), Horizon(periods=periods).weights
+    random = np.random.default_rng(periods)
+    weights = Horizon(periods=periods).weights
     vector = np.array(
         [UNITS * 4 // 5, *[UNITS * 3 // 50 + 1 - 2 * (at % 2) for at in range(99)]]
     )
     vector[1:] = vector[1:] * (UNITS * 3 / 5) // np.linalg.norm(vector[1:])
     assert np.linalg.norm(vector) <= UNITS
-    held, square = (
-        [random.integers(-(2**40), 2**40, vector.shape) for _ in weights],
-        float(vector @ vector),
-    )
+    held = [random.integers(-(2**40), 2**40, vector.shape) for _ in weights]
+    square = float(vector @ vector)
     for later in range(
         1, periods
     ):  # of the record's own period the noise is known to be less by its vector
@@ -321,7 +321,8 @@ def test_a_stream_costs_what_was_asked_and_an_event_that_states_less_is_refused(
     assert 0.9999 < plan.epsilon <= 1
     for event in plan.events:
         assert event_from_json(event_to_json(event)) == event
-        ones, less = (256,) * len(event.weights), event.event.sensitivity * 0.999
+        ones = (256,) * len(event.weights)
+        less = event.event.sensitivity * 0.999
         for wrong in (
             {"record": 2 * event.record},
             {"weights": ones},

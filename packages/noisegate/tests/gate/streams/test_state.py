@@ -42,7 +42,8 @@ def test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period(
     monkeypatch.setattr("noisegate.privacy.continual_plan.BAND", 2)
     folder = tmp_path / "s.private"
     stream(JANUARY, FEBRUARY, schema=AGES, periods=3)
-    secret, erased = ["noise", "noisy", "seal"], ["noisy"]
+    secret = ["noise", "noisy", "seal"]
+    erased = ["noisy"]
     answers, others = held(folder)
     assert {name[:4]: arrays for name, arrays in answers.items()} == {
         "0001": erased,
@@ -132,13 +133,13 @@ def test_on_a_full_disk_nothing_is_answered_or_paid_for_twice(
     stream, tmp_path, monkeypatch
 ):
     """Each write to the folder of the stream fails once: of a file, longer or shorter, and of the folder after it."""
-    ledger, folder, sync = (
-        Ledger(tmp_path / "ledger.sqlite"),
-        tmp_path / "s.private",
-        os.fsync,
-    )
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    folder = tmp_path / "s.private"
+    sync = os.fsync
     ledger.register("registry", epsilon=1.0, delta=1e-5)
-    answered, failed, written = {}, set(), ""
+    answered = {}
+    failed = set()
+    written = ""
 
     def write(handle):
         nonlocal written

@@ -78,7 +78,8 @@ def test_what_is_not_there_is_missing_and_what_is_there_as_often_as_its_column_s
         for column in (COLUMNS.children[0], COLUMNS.previous[0])
     )
     for step, child, previous in ((NONE, 0, 0), (FIRST, 1, 0), (NEXT, 1, 1)):
-        of_now, of_before = [1 / 3, 1 / 3, 1 / 6, 1 / 6], [0.2, 0.2, 0.4, 0.2]
+        of_now = [1 / 3, 1 / 3, 1 / 6, 1 / 6]
+        of_before = [0.2, 0.2, 0.4, 0.2]
         for span, there, present in (
             (now, of_now, child),
             (before, of_before, previous),

@@ -16,7 +16,8 @@ from noisegate.models.output.native_table import native_form
 from noisegate.schema import EncodedTable, decode
 from noisegate.sources import TableSource
 
-people, schema = data_room.people, data_room.schema
+people = data_room.people
+schema = data_room.schema
 
 
 def synthetic(people, schema):
@@ -62,10 +63,8 @@ def test_polars_categories_become_the_levels_of_the_schema(people, schema):
         schema,
         columns=[order if column is work else column for column in schema.columns],
     )
-    table, enum = (
-        synthetic(people, schema),
-        pl.Enum(["nobody knows", "other", "Self, own", "Private"]),
-    )
+    table = synthetic(people, schema)
+    enum = pl.Enum(["nobody knows", "other", "Self, own", "Private"])
     for kind in (pl.Categorical, enum):
         like = pl.from_arrow(people).with_columns(
             pl.col("work").cast(kind, strict=False)

@@ -63,7 +63,8 @@ def test_images_become_an_image_column(labels):
         device="cpu",
         **few,
     )
-    data_set, batch = model.to_datasets(5, seed=2), next(model.images(5, seed=2))
+    data_set = model.to_datasets(5, seed=2)
+    batch = next(model.images(5, seed=2))
     assert isinstance(data_set.features["image"], datasets.Image)
     assert np.array_equal(
         np.stack([np.asarray(one) for one in data_set["image"]]), batch.pixels[..., 0]

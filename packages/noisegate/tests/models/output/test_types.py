@@ -38,7 +38,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.mark.parametrize("name", EXPECTED["files"])
 def test_a_file_comes_back_as_it_is_written(name, tmp_path):
-    schema, out = draft_schema(FILES / name), tmp_path / name
+    schema = draft_schema(FILES / name)
+    out = tmp_path / name
     with table_writer(out, schema) as write:
         for batch in synthesize(FILES / name, schema=schema, **QUICK).batches(
             100, seed=1
@@ -46,10 +47,8 @@ def test_a_file_comes_back_as_it_is_written(name, tmp_path):
             write(batch)
     written = read_table(out)
     for column, fields in EXPECTED["files"][name].items():
-        form, cells = (
-            {"cells": ".*"} | column_form(schema.column(column)),
-            fields.get("cells", ".*"),
-        )
+        form = {"cells": ".*"} | column_form(schema.column(column))
+        cells = fields.get("cells", ".*")
         assert form | fields | {"cells": ".*"} == form
         assert all(
             re.fullmatch(cells, str(cell)) for cell in written[column].to_pylist()
@@ -59,10 +58,8 @@ def test_a_file_comes_back_as_it_is_written(name, tmp_path):
 
 
 def column(kind, group, dtype, random, rows, *, gaps):
-    start, several = (
-        datetime(2020, 3, 1),
-        random.integers(0, random.choice([2, 60]), rows).tolist(),
-    )
+    start = datetime(2020, 3, 1)
+    several = random.integers(0, random.choice([2, 60]), rows).tolist()
     cells = {
         "number": several if "nt" in str(dtype) else [cell / 2 for cell in several],
         "level": random.choice(LEVELS[:3], rows).tolist(),
@@ -89,7 +86,8 @@ def column(kind, group, dtype, random, rows, *, gaps):
     gaps=st.booleans(),
 )
 def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
-    (make, concat, types), random = TABLES[kind], np.random.default_rng(seed)
+    (make, concat, types) = TABLES[kind]
+    random = np.random.default_rng(seed)
     every = [
         (group, eval(one))
         for group, named in EXPECTED["types"][kind].items()
@@ -104,10 +102,8 @@ def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
     frame = make({name: columns[name] for name in schema.names})
     model = synthesize(frame, schema=schema, **QUICK)
     loaded = load(model.save(tmp_path_factory.mktemp("types") / "model"))
-    like, dtypes = (
-        loaded.sample(5, like=frame),
-        {name: one for name, one in types(frame).items() if stated(one)},
-    )
+    like = loaded.sample(5, like=frame)
+    dtypes = {name: one for name, one in types(frame).items() if stated(one)}
     assert type(like) is type(frame)
     assert types(like) == types(frame) == types(concat([frame, like]))
     for sample in (model.sample(5), loaded.sample(5)):

@@ -40,7 +40,8 @@ def truth(kind, classes=2):
 
 
 def released(joint, noise_std, seed=0):
-    random, tables = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    tables = []
     for columns in [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]:
         counts = RECORDS * joint.sum(
             axis=tuple(axis for axis in range(3) if axis not in columns)

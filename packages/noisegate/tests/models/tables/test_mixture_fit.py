@@ -36,7 +36,8 @@ def marginal(joint, columns):
 
 
 def released(columns_of_tables, std, label=LABEL, seed=0):
-    random, joint = np.random.default_rng(seed), truth()
+    random = np.random.default_rng(seed)
+    joint = truth()
     tables = []
     for columns in columns_of_tables:
         with_label = tuple(sorted({*columns, *(() if label is None else (label,))}))
@@ -198,15 +199,14 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
 
 @pytest.mark.parametrize("far", [False, True])
 def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(far):
-    tables, settings = (
-        released(columns_measured(), 20.0),
-        MixtureSettings(components=8, steps=20),
-    )
+    tables = released(columns_measured(), 20.0)
+    settings = MixtureSettings(components=8, steps=20)
 
     def new():
         return search_fit(*alike(200_000, 2.0), settings) if far else fit(tables)
 
-    whole, states = new(), {}
+    whole = new()
+    states = {}
     whole.run(lambda state: states.update({state.step: whole.state_dict()}))
     assert list(states) == list(range(1, whole.step + 1))
     assert whole.steps == whole.step
@@ -323,8 +323,10 @@ def normal_pair(cells, correlation):
 def correlation_of(table):
     at = np.arange(len(table))
     share = table / table.sum()
-    first, second = share.sum(axis=1), share.sum(axis=0)
-    left, right = at - first @ at, at - second @ at
+    first = share.sum(axis=1)
+    second = share.sum(axis=0)
+    left = at - first @ at
+    right = at - second @ at
     return float(
         left @ share @ right / np.sqrt((first @ left**2) * (second @ right**2))
     )
@@ -343,7 +345,9 @@ def test_the_vectors_of_a_basis_sum_to_zero_also_where_cells_are_empty(ordered, 
 
 def test_the_correlation_of_a_pair_outlives_noise_that_is_larger_than_its_cells():
     """Of 20 records in a cell and noise of 25 on each, a fifth of the noise is left, and all of the correlation."""
-    joint, left, errors = normal_pair(22, 0.3), [], []
+    joint = normal_pair(22, 0.3)
+    left = []
+    errors = []
     for seed in range(20):
         drawn, noisy, fitted_pair = pair_of(
             joint, 10_000, 25.0, ordered=(22, 22), seed=seed
@@ -407,11 +411,9 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
         np.searchsorted(np.quantile(each, np.arange(1, 32) / 32), each)
         for each in hidden
     ]
-    sizes, pairs, ranks = (
-        (32,) * 4,
-        list(combinations(range(4), 2)),
-        np.arange(32) - 15.5,
-    )
+    sizes = (32,) * 4
+    pairs = list(combinations(range(4), 2))
+    ranks = np.arange(32) - 15.5
     one = fitted(
         (tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings()
     )
@@ -458,7 +460,8 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
 
 def test_a_fit_of_columns_that_have_nothing_to_do_with_each_other_is_nearly_their_product():
     one = fitted(independent(500, 30.0))
-    weights, spans = one.components.weights, one.tables.column_slices
+    weights = one.components.weights
+    spans = one.tables.column_slices
     cells = [one.components.cells[:, span].transpose(0, 2, 1) for span in spans]
     first, second = (np.einsum("ck,cka->a", weights, part) for part in cells[:2])
     both = np.einsum("ck,cka,ckb->ab", weights, cells[0], cells[1])

@@ -73,7 +73,8 @@ def measured(records, seed, columns, stds):
 
 def test_single_columns_are_the_inverse_variance_estimate(records):
     """Each table gives an estimate of a cell by adding up; their noise is independent, their weight by its variance."""
-    columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
+    columns = [(1,), (0, 1), (1, 2), (0, 1, 2)]
+    stds = [1.0, 2.0, 3.0, 0.7]
     tables = measured(records, 0, columns, stds)
     packed = pack_tables(tables, numbered_domain(SIZES), LABEL)
     for row in range(3):
@@ -105,7 +106,9 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_halves_have_the_stated_noise_and_nothing_in_common(seed):
-    truth, std, cells = np.full(40_000, 100.0), 3.0, 40_000
+    truth = np.full(40_000, 100.0)
+    std = 3.0
+    cells = 40_000
     released = table(
         (0,),
         truth + np.random.default_rng(100 + seed).normal(scale=std, size=cells),

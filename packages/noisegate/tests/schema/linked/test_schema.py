@@ -252,9 +252,7 @@ def test_real_numbers_have_gaps_too():
 
 
 def test_an_origin_outside_the_bounds_is_moved_to_them():
-    order, since = (
-        Integer(name="day", lower=10, upper=50),
-        Integer(name="start", lower=0, upper=100),
-    )
+    order = Integer(name="day", lower=10, upper=50)
+    since = Integer(name="start", lower=0, upper=100)
     positions = positions_of(since, np.asarray([0, 10, 30, 99]))
     assert origin_ticks(order, since, positions).tolist() == [0, 0, 20, 40]

@@ -201,7 +201,8 @@ def test_units_are_counted_the_same_wherever_they_stand(schema, tmp_path, monkey
 
 
 ASTRAY = "neither begins nor ends a cell"
-OPEN, LATE = "not closed before the file ends", "not closed within 65,536 bytes"
+OPEN = "not closed before the file ends"
+LATE = "not closed within 65,536 bytes"
 REFUSED = {
     "a quote inside a cell": ('u,v\n1,5" pipe SECRET\n2,3\n', 2, ASTRAY),
     "text behind a quote": ('u,v\n1,2\n"a"SECRET,3\n', 3, ASTRAY),
@@ -265,7 +266,8 @@ def test_a_file_without_line_ends_is_not_taken_into_memory(monkeypatch):
 
 def test_the_length_of_a_record_does_not_count_from_the_end_of_a_piece(monkeypatch):
     monkeypatch.setattr("noisegate.sources.tables.csv_file.MAX_RECORD_BYTES", 1000)
-    fits, longer = b"a," * 499 + b"a\n", b"a," * 499 + b"ab\n"
+    fits = b"a," * 499 + b"a\n"
+    longer = b"a," * 499 + b"ab\n"
     for before in range(0, 70, 7):
         content = b"b" * before + b"\n"
         assert b"".join(

@@ -304,7 +304,8 @@ def test_what_arrow_lacks_of_postgresql_is_moved_or_refused(database):
 def test_a_type_without_a_kind_is_named_and_can_be_ignored(database, value, shown):
     if shown == "record":
         sql(database, "CREATE TYPE record2 AS (a int, b int)")
-        value, shown = f"{value}::record2", "record2"
+        value = f"{value}::record2"
+        shown = "record2"
     sql(database, f"CREATE TABLE t AS SELECT 5 AS age, {value} AS x")
     for column in (
         integer("x", 0, 9),

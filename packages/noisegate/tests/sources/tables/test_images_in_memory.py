@@ -14,7 +14,8 @@ from noisegate.sources import open_source
 from noisegate.sources.units import UnitLimit
 
 LABELS = [0, 1, 1, 0, 2, 2]
-GREY, COLOUR = pixels(), pixels(channels=3)
+GREY = pixels()
+COLOUR = pixels(channels=3)
 NAMES = ("ant", "bee", "cow")
 
 

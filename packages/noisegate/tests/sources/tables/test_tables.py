@@ -62,10 +62,8 @@ def csv(path, table):
 def other_types(table):
     """The same values in other Arrow types."""
     work = table["work"].cast(pa.large_string()).dictionary_encode()
-    age, grade = (
-        table["age"].cast(pa.decimal128(30, 2)),
-        table["grade"].cast(pa.uint8()),
-    )
+    age = table["age"].cast(pa.decimal128(30, 2))
+    grade = table["grade"].cast(pa.uint8())
     seen = table["seen"].cast(pa.timestamp("ns"))
     new = {
         "work": work,
