@@ -25,19 +25,19 @@ from tests.shared.patience import PATIENCE
 from noisegate.app.cli.main import run
 from noisegate.ledger.ledger import Ledger
 
+
+def argv(line):
+    """Returns the arguments of a line as it is typed; none of them has a space."""
+    return line.split()
+
+
 OUTPUTS = json.loads(
     (files("noisegate.app.cli") / "json_output.json").read_text(encoding="utf-8")
 )
 CANARY = "CANARY7531"
 PROGRAM = [sys.executable, "-c", "from noisegate.app.cli.main import run; run()"]
 TINY = [
-    "--method",
-    "dp-merf",
-    "--set",
-    "frequencies=10",
-    "--set",
-    "hidden=[16]",
-    "--set",
+    *argv("--method dp-merf --set frequencies=10 --set hidden=[16] --set"),
     'fit_options={"steps": 10}',
 ]
 TINY_SETTINGS = {
@@ -47,7 +47,7 @@ TINY_SETTINGS = {
     "fit_options": {"steps": 10},
 }
 
-IMAGES = ["--size", "8", "--classes", "cat,dog"]
+IMAGES = argv("--size 8 --classes cat,dog")
 FEW = dict(
     pixels=20,
     orientations=20,
@@ -81,10 +81,6 @@ kind = "categorical"
 levels = ["no", "yes"]
 """
 HEADER = "age,income,job,answer"
-
-
-def words(text):
-    return text.split()
 
 
 def said(text):
@@ -169,25 +165,10 @@ class Desk(Place):
         self.data.write_text("\n".join([header, *lines]) + "\n")
 
     def fit(self, *more, epsilon="1"):
-        base = [
-            "fit",
-            str(self.data),
-            "--schema",
-            str(self.schema),
-            "--epsilon",
-            epsilon,
-            "--out",
-            str(self.out),
-        ]
-        return [
-            *base,
-            "--dataset",
-            "clinic",
-            "--ledger",
-            str(self.ledger),
-            *TINY,
-            *more,
-        ]
+        base = argv(
+            f"fit {self.data} --schema {self.schema} --epsilon {epsilon} --out {self.out}"
+        )
+        return [*base, *argv(f"--dataset clinic --ledger {self.ledger}"), *TINY, *more]
 
     def fit_in_python(self):
         """The same fit, as `kill_worker` plays it in Python."""
@@ -239,13 +220,10 @@ class Gallery(Place):
             "fit",
             str(self.data),
             *described,
-            "--epsilon",
-            "10",
-            "--out",
-            str(self.out),
+            *argv(f"--epsilon 10 --out {self.out}"),
             *FEW_IMAGES,
         ]
-        return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *more]
+        return [*base, *argv(f"--dataset clinic --ledger {self.ledger}"), *more]
 
 
 def rows(count, seed=0):
@@ -280,10 +258,14 @@ def bench(bench_of_module, monkeypatch):
 
 @pytest.fixture
 def cli(monkeypatch, capsys):
-    """Runs a verb in this process: all but the start of the interpreter is as in a shell."""
+    """Runs a verb in this process: all but the start of the interpreter is as in a shell.
 
-    def ended(*arguments):
+    The first argument is a line as it is typed; those behind it are not split.
+    """
+
+    def ended(line, *more):
         capsys.readouterr()
+        arguments = [*argv(line), *more]
         code = _run_here(monkeypatch, arguments)
         printed = capsys.readouterr()
         return Ended(code=code, out=printed.out, err=printed.err, arguments=arguments)

@@ -12,7 +12,7 @@ from tests.shared.patience import PATIENCE
 
 from noisegate.ledger.ledger import Ledger
 
-from .conftest import Ended, environment, rows, said, states, words
+from .conftest import Ended, argv, environment, rows, said, states
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="no signals of this kind on Windows"
@@ -247,7 +247,7 @@ QUICK_STEPS: set[tuple[str, ...]] = set()  # tests/journeys kills one
 
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(STEPS, QUICK_STEPS))
 def test_a_training(desk, play, stage, when, name):
-    llm = words(
+    llm = argv(
         "--method dp-llm --records 200 --set steps=6 --set maps=2 --set sampling_probability=0.25"
     )
     base = [

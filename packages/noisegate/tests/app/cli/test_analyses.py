@@ -7,6 +7,8 @@ import pytest
 
 from noisegate.app.analyses import read_analyses
 
+from .conftest import argv
+
 TEXT = """
 [[analyses]]
 kind = "ols"
@@ -32,17 +34,9 @@ def analyses(tmp_path):
 def test_a_plan_says_how_exact_answers_will_be_and_asks_for_their_moments(
     desk, cli, analyses
 ):
-    words = [
-        "plan",
-        "--schema",
-        desk.schema,
-        "--records",
-        2_000,
-        "--epsilon",
-        2,
-        "--analyses",
-        analyses,
-    ]
+    words = argv(
+        f"plan --schema {desk.schema} --records 2000 --epsilon 2 --analyses {analyses}"
+    )
     output = json.loads(cli(*words, "--json").out)
     regression, share, median = output["analyses"]
     assert regression["want"] == "`age` ~ `job`"
@@ -58,17 +52,9 @@ def test_a_plan_says_how_exact_answers_will_be_and_asks_for_their_moments(
 
 
 def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):
-    fit = [
-        "fit",
-        desk.data,
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        2,
-        "--analyses",
-        analyses,
-        "--json",
-    ]
+    fit = argv(
+        f"fit {desk.data} --schema {desk.schema} --epsilon 2 --analyses {analyses} --json"
+    )
     ended = cli(*fit, "--set", 'fit_options={"steps": 5}', "-o", tmp_path / "model")
     assert ended.code == 0, ended.err
     settings = json.loads(ended.out)["certificate"]["public"]["settings"]
@@ -102,15 +88,7 @@ def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):
 def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, message):
     analyses.write_text(text)
     ended = cli(
-        "plan",
-        "--schema",
-        desk.schema,
-        "--records",
-        50,
-        "--epsilon",
-        1,
-        "--analyses",
-        analyses,
+        f"plan --schema {desk.schema} --records 50 --epsilon 1 --analyses {analyses}"
     )
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
@@ -118,16 +96,7 @@ def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, message):
 
 @pytest.mark.parametrize("option", ["--for-inference", "--analyses"])
 def test_moments_are_asked_for_by_pairwise_alone(desk, cli, analyses, option):
-    words = [
-        "plan",
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        1,
-        "--method",
-        "dp-merf",
-        option,
-    ]
+    words = argv(f"plan --schema {desk.schema} --epsilon 1 --method dp-merf {option}")
     ended = cli(*words, *([analyses] if option == "--analyses" else []))
     assert ended.code == 2
     assert f"{option} belongs to pairwise" in " ".join(ended.err.split())
@@ -136,17 +105,9 @@ def test_moments_are_asked_for_by_pairwise_alone(desk, cli, analyses, option):
 def test_a_plan_whose_widths_cannot_be_found_publishes_nothing(
     desk, cli, analyses, tmp_path
 ):
-    words = [
-        "plan",
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        1,
-        "--analyses",
-        analyses,
-        "--save",
-        tmp_path / "plan.toml",
-    ]
+    words = argv(
+        f"plan --schema {desk.schema} --epsilon 1 --analyses {analyses} --save {tmp_path}/plan.toml"
+    )
     ended = cli(*words)
     assert ended.code == 2
     assert "--analyses needs --records" in ended.err
@@ -154,7 +115,7 @@ def test_a_plan_whose_widths_cannot_be_found_publishes_nothing(
 
 
 def test_public_records_stand_in_for_a_want_or_an_analysis_alone(desk, cli):
-    ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--like", desk.data)
+    ended = cli(f"plan --schema {desk.schema} --epsilon 1 --like {desk.data}")
     assert ended.code == 2
     assert "goes with --want or --analyses" in " ".join(ended.err.split())
 
@@ -163,26 +124,18 @@ def test_a_file_of_copies_numbers_them(desk, cli, tmp_path):
     model = tmp_path / "model"
     out = tmp_path / "copies.parquet"
     cli(
-        "fit",
-        desk.data,
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        2,
-        "--set",
+        f"fit {desk.data} --schema {desk.schema} --epsilon 2 --set",
         'fit_options={"steps": 5}',
         "-o",
         model,
     )
-    ended = cli("sample", model, "-n", 40, "--copies", 2, "-o", out)
+    ended = cli(f"sample {model} -n 40 --copies 2 -o {out}")
     assert ended.code == 0
     assert "3 copies of 40 records" in " ".join(ended.err.split())
     table = parquet.read_table(out)
     assert table.column_names[:2] == [".imp", ".id"]
     assert table[".imp"].to_pylist() == [0] * 40 + [1] * 40 + [2] * 40
     assert table[".id"].to_pylist() == [*range(1, 41)] * 3
-    ended = cli(
-        "sample", model, "-n", 40, "--copies", 2, "-o", out, "--where", "job=nurse"
-    )
+    ended = cli(f"sample {model} -n 40 --copies 2 -o {out} --where job=nurse")
     assert ended.code == 2
     assert "--where does not go with --copies" in " ".join(ended.err.split())

@@ -6,7 +6,7 @@ import pytest
 
 from noisegate.gate.sums import LocalEngine
 
-from .conftest import CANARY, refused, rows, small_disk
+from .conftest import CANARY, argv, refused, rows, small_disk
 
 GOOD = "30,50.0,nurse,no"
 LEGAL = {
@@ -28,7 +28,7 @@ def test_data_that_looks_odd_is_notrefused(desk, cli, case):
     # To refuse it would tell something about it.
     desk.write_rows(LEGAL[case])
     assert cli(*desk.fit()).code == 0
-    ended = cli("sample", desk.out, "-n", 50, "-o", desk.folder / "synthetic.csv")
+    ended = cli(f"sample {desk.out} -n 50 -o {desk.folder}/synthetic.csv")
     assert ended.code == 0
     assert len((desk.folder / "synthetic.csv").read_text().splitlines()) == 51
     assert desk.account().committed == 1
@@ -48,10 +48,9 @@ def test_what_cannot_be_written(desk, fitted, cli, case):
         desk, cli, path.partition("/")[0], "--out", arguments=desk.fit("--out", path)
     )
     for ending, option, words in (
-        (".csv", "--out", ["sample", fitted.out, "-n", 5, "-o"]),
-        (".toml", "--out", ["schema", "init", desk.data, "-o"]),
-        (".html", "--page", ["evaluate", "--synthetic", desk.data, "--test", desk.data, "--schema", desk.schema,
-                             "--page"]),
+        (".csv", "--out", argv(f"sample {fitted.out} -n 5 -o")),
+        (".toml", "--out", argv(f"schema init {desk.data} -o")),
+        (".html", "--page", argv(f"evaluate --synthetic {desk.data} --test {desk.data} --schema {desk.schema} --page")),
     ):  # fmt: skip
         refused(
             desk,
@@ -89,7 +88,7 @@ ADDRESS = "https://example.org/a.csv"
             r"--out 'a\nb' holds a control character",
         ),
         (
-            lambda desk: ["schema", "init", "data.csv", "-o", "a\tb.toml"],
+            lambda desk: [*argv("schema init data.csv -o"), "a\tb.toml"],
             r"'a\tb.toml' holds a control character",
         ),
     ],
@@ -103,8 +102,8 @@ def test_an_address_or_a_control_character_where_a_path_is_expected(
 def test_nothing_is_overwritten(desk, fitted, cli):
     for arguments in (
         desk.fit("--out", desk.data),
-        ["sample", fitted.out, "-n", 5, "-o", desk.data],
-        ["schema", "init", desk.data, "-o", desk.schema],
+        argv(f"sample {fitted.out} -n 5 -o {desk.data}"),
+        argv(f"schema init {desk.data} -o {desk.schema}"),
         ["demo", "--out", desk.folder],
     ):
         refused(desk, cli, "exists", arguments=arguments)
@@ -126,7 +125,7 @@ def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
 def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
     before = desk.listing()
     with small_disk(20_000):
-        ended = cli("sample", fitted.out, "-n", 50_000, "-o", f"synthetic.{ending}")
+        ended = cli(f"sample {fitted.out} -n 50000 -o synthetic.{ending}")
     assert ended.code == 2
     assert f"--out synthetic.{ending} cannot be written" in ended.err
     assert desk.listing() == before
@@ -152,7 +151,7 @@ def _edited(path):
 def test_a_broken_model(desk, model, cli, file, spoil):
     spoil(model / file)
     refused(desk, cli, file, arguments=["verify", model])
-    refused(desk, cli, file, arguments=["sample", model, "-n", 5, "-o", "x.csv"])
+    refused(desk, cli, file, arguments=argv(f"sample {model} -n 5 -o x.csv"))
 
 
 def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
@@ -185,7 +184,7 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
         (["--engine", "spark"], "must be local or ray"),
         (["--address", "head:6379"], "needs --engine ray"),
         (
-            ["--engine", "ray", "--address", "127.0.0.1:1"],
+            argv("--engine ray --address 127.0.0.1:1"),
             "no Ray cluster could be joined",
         ),
         (["--engine", "ray", "--resume"], "reads no records"),

@@ -8,6 +8,8 @@ from noisegate import Schema, fit
 from noisegate.app.cli.sample import read_conditions
 from noisegate.schema import FileForm
 
+from .conftest import argv
+
 
 @pytest.mark.parametrize(
     ("texts", "conditions"),
@@ -32,19 +34,8 @@ def test_conditions_say_what_a_column_shall_be(texts, conditions):
 
 def test_sample_keeps_to_its_conditions(fitted, tmp_path, cli):
     out = tmp_path / "made.csv"
-    where = [
-        "--where",
-        "answer=yes",
-        "--where",
-        "age>=30",
-        "--where",
-        "age<=50",
-        "--where",
-        "income=",
-    ]
-    ended = cli(
-        "sample", fitted.out, "-n", 40, "-o", out, "--seed", 1, *where, "--json"
-    )
+    where = argv("--where answer=yes --where age>=30 --where age<=50 --where income=")
+    ended = cli(f"sample {fitted.out} -n 40 -o {out} --seed 1", *where, "--json")
     assert ended.code == 0
     assert ended.json["where"] == where[1::2]
     with out.open() as file:
@@ -58,17 +49,7 @@ def test_sample_keeps_to_its_conditions(fitted, tmp_path, cli):
 def test_sample_makes_classes_even(fitted, tmp_path, cli):
     out = tmp_path / "made.csv"
     ended = cli(
-        "sample",
-        fitted.out,
-        "-n",
-        40,
-        "-o",
-        out,
-        "--even",
-        "answer",
-        "--where",
-        "age>=30",
-        "--json",
+        f"sample {fitted.out} -n 40 -o {out} --even answer --where age>=30 --json"
     )
     assert ended.code == 0
     assert ended.json["even"] == "answer"
@@ -78,9 +59,7 @@ def test_sample_makes_classes_even(fitted, tmp_path, cli):
         sum(row["answer"] == answer for row in rows) for answer in ("yes", "no")
     ] == [20, 20]
     assert all(int(row["age"]) >= 30 for row in rows)
-    refused = cli(
-        "sample", fitted.out, "-n", 5, "-o", tmp_path / "none.csv", "--even", "age"
-    )
+    refused = cli(f"sample {fitted.out} -n 5 -o {tmp_path}/none.csv --even age")
     assert refused.code == 2
     assert "even='age'" in refused.err
     assert not (tmp_path / "none.csv").exists()
@@ -89,7 +68,7 @@ def test_sample_makes_classes_even(fitted, tmp_path, cli):
 def test_sample_leaves_out_missing_values(fitted, tmp_path, cli):
     out = tmp_path / "made.csv"
     where = ["--where", "income is not missing"]
-    ended = cli("sample", fitted.out, "-n", 200, "-o", out, *where)
+    ended = cli(f"sample {fitted.out} -n 200 -o {out}", *where)
     assert ended.code == 0
     with out.open() as file:
         assert all(row["income"] for row in csv.DictReader(file))
@@ -97,7 +76,7 @@ def test_sample_leaves_out_missing_values(fitted, tmp_path, cli):
 
 def test_one_column_has_one_condition(fitted, tmp_path, cli):
     where = ["--where", "income is not missing", "--where", "income=5"]
-    ended = cli("sample", fitted.out, "-n", 9, "-o", tmp_path / "made.csv", *where)
+    ended = cli(f"sample {fitted.out} -n 9 -o {tmp_path}/made.csv", *where)
     assert ended.code == 2
     assert "speaks of column 'income' once more" in " ".join(ended.err.split())
 
@@ -110,7 +89,7 @@ def test_sample_completes_the_records_of_a_file(tmp_path, cli):
     gaps_file = tmp_path / "gaps.csv"
     gaps_file.write_text("age,member\n40,\n,true\n")
     out = tmp_path / "filled.csv"
-    ended = cli("sample", model, "--given", gaps_file, "-o", out, "--json")
+    ended = cli(f"sample {model} --given {gaps_file} -o {out} --json")
     assert ended.code == 0
     assert ended.json["records"] == 2
     with out.open() as file:
@@ -124,9 +103,7 @@ def test_sample_completes_the_records_of_a_file(tmp_path, cli):
 def test_a_model_that_completes_no_records_says_which_does(fitted, tmp_path, cli):
     gaps_file = tmp_path / "gaps.csv"
     gaps_file.write_text("age\n40\n")
-    ended = cli(
-        "sample", fitted.out, "--given", gaps_file, "-o", tmp_path / "filled.csv"
-    )
+    ended = cli(f"sample {fitted.out} --given {gaps_file} -o {tmp_path}/filled.csv")
     assert ended.code == 2
     assert "cannot complete records; 'pairwise'" in " ".join(ended.err.split())
 
@@ -135,7 +112,7 @@ def test_records_that_are_given_say_how_many_there_are(fitted, tmp_path, cli):
     gaps_file = tmp_path / "gaps.csv"
     gaps_file.write_text("age\n40\n")
     out = tmp_path / "filled.csv"
-    ended = cli("sample", fitted.out, "--given", gaps_file, "-o", out, "-n", 5)
+    ended = cli(f"sample {fitted.out} --given {gaps_file} -o {out} -n 5")
     assert ended.code == 2
     assert "--records does not go with --given" in " ".join(ended.err.split())
     assert not out.exists()
@@ -150,12 +127,12 @@ def test_numbers_of_the_given_file_are_written_as_the_schema_says(tmp_path, cli)
     gaps_file = tmp_path / "gaps.csv"
     gaps_file.write_text("amount\n40,5\n\n")
     out = tmp_path / "filled.csv"
-    ended = cli("sample", model, "--given", gaps_file, "-o", out)
+    ended = cli(f"sample {model} --given {gaps_file} -o {out}")
     assert ended.code == 0
     with out.open() as file:
         assert next(csv.DictReader(file, delimiter=";"))["amount"] == "40,5"
     gaps_file.write_text("amount\n")
-    ended = cli("sample", model, "--given", gaps_file, "-o", tmp_path / "none.csv")
+    ended = cli(f"sample {model} --given {gaps_file} -o {tmp_path}/none.csv")
     assert ended.code == 2
     assert "there are no records to complete" in ended.err
     assert not (tmp_path / "none.csv").exists()

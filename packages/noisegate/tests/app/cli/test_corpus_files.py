@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CANARY, HEADER, refused
+from .conftest import CANARY, HEADER, argv, refused
 
 GOOD = "30,50.0,nurse,no"
 
@@ -55,7 +55,7 @@ BOOKS = [
     ["show"],
     ["history", "clinic"],
     ["check"],
-    ["register", "other", "--epsilon", "1"],
+    argv("register other --epsilon 1"),
 ]
 
 
@@ -160,5 +160,5 @@ def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkey
         cli,
         f"-n {count:,}",
         *messages,
-        arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"],
+        arguments=argv(f"sample {fitted.out} -n {count} -o synthetic{ending}"),
     )

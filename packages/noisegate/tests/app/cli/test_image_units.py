@@ -51,7 +51,7 @@ def test_the_guarantee_is_for_all_images_of_a_patient(whose, gallery, cli):
     assert certificate["guarantee"]["unit"] == unit
     assert certificate["guarantee"]["contributions"] == 4
     assert cli("verify", gallery.out).code == 0
-    sampled = cli("sample", gallery.out, "-n", 20, "-o", "made.parquet")
+    sampled = cli(f"sample {gallery.out} -n 20 -o made.parquet")
     assert sampled.code == 0, sampled.err
     assert pq.read_table(gallery.folder / "made.parquet").column_names == [
         "image",

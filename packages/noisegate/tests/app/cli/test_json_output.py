@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from noisegate.app.cli.main import program
 
-from .conftest import OUTPUTS, keeps
+from .conftest import OUTPUTS, argv, keeps
 
 SCHEMAS = OUTPUTS["$defs"]
 ROOT = Path(__file__).parents[5]
@@ -68,56 +68,33 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
     kinds = "age=integer,income=continuous,job=categorical,answer=boolean"
     arguments = {
         "error": ["verify", "nowhere"],
-        "plan": ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200],
+        "plan": argv(f"plan --schema {desk.schema} --epsilon 1 --records 200"),
         "methods": ["methods"],
         "example": ["example"],
         "split": ["split", desk.data],
-        "sign": ["sign", fitted.out, "--key", "owner.key"],
-        "export": ["export", fitted.out, "--nist", "sheet.md"],
-        "sample": ["sample", fitted.out, "-n", 5, "--package", "handout"],
+        "sign": argv(f"sign {fitted.out} --key owner.key"),
+        "export": argv(f"export {fitted.out} --nist sheet.md"),
+        "sample": argv(f"sample {fitted.out} -n 5 --package handout"),
         "infer": ["infer", "asked", "mean(age)"],
-        "report": ["report", fitted.out, "-o", "pages"],
+        "report": argv(f"report {fitted.out} -o pages"),
         "explain": ["explain", CLASSIFIER],
         "verify": ["verify", fitted.out],
-        "key": ["key", "north", "--out", "north.key"],
-        "schema init": ["schema", "init", desk.data, "-o", "drafted.toml"],
-        "schema discover": [
-            "schema",
-            "discover",
-            desk.data,
-            "--epsilon",
-            9,
-            "--kinds",
-            kinds,
-            "-o",
-            "found.toml",
-        ],
+        "key": argv("key north --out north.key"),
+        "schema init": argv(f"schema init {desk.data} -o drafted.toml"),
+        "schema discover": argv(
+            f"schema discover {desk.data} --epsilon 9 --kinds {kinds} -o found.toml"
+        ),
         "schema check": ["schema", "check", desk.schema],
-        "ledger register": [
-            "ledger",
-            "register",
-            "ward",
-            "--epsilon",
-            3,
-            "--ledger",
-            desk.ledger,
-        ],
+        "ledger register": argv(
+            f"ledger register ward --epsilon 3 --ledger {desk.ledger}"
+        ),
         "ledger show": ["ledger", "show", *book],
         "ledger history": ["ledger", "history", "clinic", *book],
         "ledger check": ["ledger", "check", *book],
     }
     if verb == "infer":
         cli(
-            "fit",
-            desk.data,
-            "--schema",
-            desk.schema,
-            "--epsilon",
-            9,
-            "--out",
-            "asked",
-            "--method",
-            "pairwise",
+            f"fit {desk.data} --schema {desk.schema} --epsilon 9 --out asked --method pairwise"
         )
     output = cli(*arguments[verb], "--json").json
     assert ("error" in output) == (verb == "error"), output

@@ -43,38 +43,24 @@ def test_from_the_ledger_to_synthetic_tables(clinic, cli):
     booked = ("--dataset", "clinic", "--ledger", "books.db")
     assert (
         cli(
-            "ledger",
-            "register",
-            "clinic",
-            "--epsilon",
-            "3",
-            "--ledger",
-            "books.db",
-            "--schema",
-            "linked.toml",
+            "ledger register clinic --epsilon 3 --ledger books.db --schema linked.toml"
         ).code
         == 0
     )
-    planned = cli("plan", "--schema", "linked.toml", "--epsilon", "1", "--json").json
+    planned = cli("plan --schema linked.toml --epsilon 1 --json").json
     assert planned["method"] == "linked"
     fitted = cli(
-        "fit", "people.csv", "visits.csv", *FIT, *booked, "--out", "model", "--json"
+        "fit people.csv visits.csv", *FIT, *booked, "--out", "model", "--json"
     ).json
     assert fitted["certificate"]["guarantee"]["unit"] == UNIT
     assert (
-        cli("ledger", "show", "--ledger", "books.db", "--json").json["accounts"][0][
-            "committed"
-        ]
+        cli("ledger show --ledger books.db --json").json["accounts"][0]["committed"]
         == 1
     )
-    output = cli(
-        "sample", "model", "-n", "20", "-o", "ill", "--where", "ill=true", "--json"
-    ).json
+    output = cli("sample model -n 20 -o ill --where ill=true --json").json
     assert output["where"] == ["ill=true"]
     assert pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
-    output = cli(
-        "sample", "model", "-n", "50", "-o", "synthetic", "--seed", "0", "--json"
-    ).json
+    output = cli("sample model -n 50 -o synthetic --seed 0 --json").json
     people, visits = (
         pd.read_csv(clinic / "synthetic" / f"{name}.csv")
         for name in ("people", "visits")
@@ -85,11 +71,10 @@ def test_from_the_ledger_to_synthetic_tables(clinic, cli):
     assert (visits.groupby("id")["day"].diff().dropna() >= 0).all()
     assert visits.groupby("id").size().max() <= 4
     assert cli("verify", "model").code == 0
-    assert cli("sample", "model", "-n", "5", "-o", "synthetic.parquet").code == 0
+    assert cli("sample model -n 5 -o synthetic.parquet").code == 0
     assert len(pd.read_parquet(clinic / "synthetic.parquet" / "people.parquet")) == 5
     assert (
-        cli("fit", "people.csv", "visits.csv", *FIT, "--resume", "--out", "other").code
-        == 2
+        cli("fit people.csv visits.csv", *FIT, "--resume", "--out", "other").code == 2
     )
 
 
@@ -99,9 +84,7 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
     (clinic / "visits.csv").rename(clinic / "data" / "visits.csv")
     assert cli("fit", "data", *FIT, "--out", "model").code == 0
     (clinic / "data" / "visits.csv").rename(clinic / "2024.csv")
-    ended = cli(
-        "fit", "data/people.csv", "--table", "visits=2024.csv", *FIT, "--out", "second"
-    )
+    ended = cli("fit data/people.csv --table visits=2024.csv", *FIT, "--out", "second")
     assert ended.code == 0, ended.err
     assert "visits (2024.csv)" in ended.err
 
@@ -145,7 +128,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(
 
 
 def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
-    assert cli("fit", "people.csv", "visits.csv", *FIT, "--out", "model").code == 0
+    assert cli("fit people.csv visits.csv", *FIT, "--out", "model").code == 0
     for more, message in [
         (("-o", "x", "--even", "ill"), "--even is of one table"),
         (
@@ -157,7 +140,7 @@ def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
         (("-o", "people.csv"), "are written into a folder"),
         (("-o", "model"), "exists"),
     ]:
-        ended = cli("sample", "model", "-n", "5", *more)
+        ended = cli("sample model -n 5", *more)
         assert (ended.code, message in " ".join(ended.err.split())) == (2, True), (
             ended.err
         )

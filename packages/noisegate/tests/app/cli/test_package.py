@@ -4,23 +4,16 @@ import json
 
 import pytest
 
+from .conftest import argv
+
 
 def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
     ended = cli(
-        "sample",
-        fitted.out,
-        "-n",
-        50,
-        "--package",
-        "handout",
-        "--license",
-        "CC-BY-4.0",
-        "--seed",
-        3,
+        f"sample {fitted.out} -n 50 --package handout --license CC-BY-4.0 --seed 3"
     )
     assert (ended.code, ended.out) == (0, ""), ended.err
     assert "hand it over whole" in " ".join(ended.err.split())
-    assert cli("sample", fitted.out, "-n", 50, "-o", "alone.csv", "--seed", 3).code == 0
+    assert cli(f"sample {fitted.out} -n 50 -o alone.csv --seed 3").code == 0
     folder = desk.folder / "handout"
     assert (folder / "synthetic.csv").read_bytes() == (
         desk.folder / "alone.csv"
@@ -38,15 +31,15 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
     ("arguments", "message"),
     [
         ([], "--out is missing"),
-        (["-o", "a.csv", "--license", "CC0-1.0"], "--package DIR"),
-        (["-o", "in/a.csv", "--package", "handout"], "name of a file"),
+        (argv("-o a.csv --license CC0-1.0"), "--package DIR"),
+        (argv("-o in/a.csv --package handout"), "name of a file"),
         (["--package", "data.csv"], "data.csv exists"),
-        (["--package", "handout", "--where", "job=pilot"], "pilot"),
+        (argv("--package handout --where job=pilot"), "pilot"),
     ],
 )
 def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, message):
     before = desk.listing()
-    ended = cli("sample", fitted.out, "-n", 5, *arguments)
+    ended = cli(f"sample {fitted.out} -n 5", *arguments)
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
     assert desk.listing() == before

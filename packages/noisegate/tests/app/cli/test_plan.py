@@ -6,6 +6,8 @@ from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardQuery
 
+from .conftest import argv
+
 STEPS = {
     "name": "s",
     "steps": 4,
@@ -30,7 +32,7 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
 
 
 def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli):
-    command = ["plan", "--schema", desk.schema, "--epsilon", "1", "--json"]
+    command = argv(f"plan --schema {desk.schema} --epsilon 1 --json")
     bare = cli(*command).json
     more = cli(*command, "--report-share", "0.05").json
     assert [release["name"] for release in more["releases"]] == [
@@ -44,7 +46,7 @@ def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli)
 
 
 def test_the_settings_of_a_method_are_listed_with_their_meaning(cli):
-    settings = cli("methods", "joint", "--json").json["methods"][0]["settings"]
+    settings = cli("methods joint --json").json["methods"][0]["settings"]
     assert [setting["name"] for setting in settings] == list(
         METHODS["joint"].setting_names()
     )

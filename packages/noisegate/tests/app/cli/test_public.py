@@ -6,9 +6,9 @@ import pytest
 
 from noisegate.gate.session import Session
 
-from .conftest import HEADER, rows, said
+from .conftest import HEADER, argv, rows, said
 
-DRE = ["--method", "dp-dre", "--records", "200"]
+DRE = argv("--method dp-dre --records 200")
 DRE += [
     part
     for setting in ("steps=4", "sampling_probability=0.25", "dimensions=4", "batch=32")
@@ -18,19 +18,12 @@ DRE += [
 
 def command(desk, public, *more):
     base = [
-        "fit",
-        desk.data,
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        "2",
-        "--out",
-        desk.out,
+        *argv(f"fit {desk.data} --schema {desk.schema} --epsilon 2 --out {desk.out}"),
         *DRE,
         "--public",
         public,
     ]
-    return [*base, "--dataset", "clinic", "--ledger", desk.ledger, *more]
+    return [*base, *argv(f"--dataset clinic --ledger {desk.ledger}"), *more]
 
 
 @pytest.fixture
@@ -54,12 +47,10 @@ def test_a_training_goes_on_with_the_public_records_that_it_began_with(
         patched.setattr(Session, "step", stopped)
         assert cli(*command(desk, public)).code != 0
     ended_with_other = cli(
-        "fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv"
+        f"fit --resume {desk.data} --out {desk.out} --public other.csv"
     )
     assert ended_with_other.code == 2
     assert "the run began with" in said(ended_with_other.err)
-    ended = cli(
-        "fit", "--resume", desk.data, "--out", desk.out, "--ledger", desk.ledger
-    )
+    ended = cli(f"fit --resume {desk.data} --out {desk.out} --ledger {desk.ledger}")
     assert ended.code == 0, ended.err
     assert json.loads((desk.out / "certificate.json").read_text())["method"] == "dp-dre"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from .conftest import environment
+from .conftest import argv, environment
 
 SLOW = {
     "torch",
@@ -75,19 +75,12 @@ def python(program, cwd):
 
 
 def test_a_table_is_fitted_and_sampled_without_pandas_and_narwhals(desk):
-    options = [
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        1,
-        "--out",
-        desk.out,
-        "--method",
-        "pairwise",
-    ]
+    options = argv(
+        f"--schema {desk.schema} --epsilon 1 --out {desk.out} --method pairwise"
+    )
     for call in (
         ["fit", desk.data, *options],
-        ["sample", desk.out, "-n", 20, "-o", "made.csv"],
+        argv(f"sample {desk.out} -n 20 -o made.csv"),
     ):
         words = ["noisegate", *map(str, call)]
         program = f"import sys; sys.argv = {words!r}\nfrom noisegate.app.cli.start import start; start()"

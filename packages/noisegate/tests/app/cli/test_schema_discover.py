@@ -18,6 +18,8 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.schema_certificate import certificate_path, schema_hash
 from noisegate.schema import Schema
 
+from .conftest import argv
+
 CANARY = "CANARY7531"
 KINDS = "age=integer,income=continuous,job=categorical,answer=boolean"
 
@@ -36,10 +38,9 @@ def clinic(desk):
 
 def discover(desk, *more, kinds=KINDS, epsilon="2", out="found.toml"):
     kinds = ["--kinds", kinds] if kinds else []
-    return [
-        "schema", "discover", desk.data, "--epsilon", epsilon, "-o", out, *kinds,
-        "--dataset", "clinic", "--ledger", desk.ledger, *more,
-    ]  # fmt: skip
+    command = argv(f"schema discover {desk.data} --epsilon {epsilon} -o {out}")
+    booked = argv(f"--dataset clinic --ledger {desk.ledger}")
+    return [*command, *kinds, *booked, *more]
 
 
 def test_a_schema_and_its_certificate_are_written_and_verified(clinic, cli):
@@ -59,7 +60,7 @@ def test_a_schema_and_its_certificate_are_written_and_verified(clinic, cli):
     assert checked.code == 0
     assert "The certificate holds." in checked.out
     assert "found.toml is as it was discovered." in checked.out
-    assert cli("schema", "check", "found.toml").code == 0
+    assert cli("schema check found.toml").code == 0
 
 
 def test_the_price_is_shown_before_a_record_is_read(clinic, cli):

@@ -10,7 +10,7 @@ from noisegate import draft_schema
 from noisegate.gate.discovery.partial import read_partial
 from noisegate.schema import FileForm, Schema
 
-from .conftest import CANARY, rows, said
+from .conftest import CANARY, argv, rows, said
 
 CODEBOOK = """\
 name,type,min,max,values
@@ -24,16 +24,7 @@ remark,text,,,
 
 def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
     (desk.folder / "codebook.csv").write_text(CODEBOOK)
-    ended = cli(
-        "schema",
-        "init",
-        "--dictionary",
-        "codebook.csv",
-        "-o",
-        "columns.toml",
-        "--label",
-        "answer",
-    )
+    ended = cli("schema init --dictionary codebook.csv -o columns.toml --label answer")
     assert ended.code == 0, ended.err
     text = " ".join(ended.err.split())
     assert (
@@ -41,21 +32,13 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
         in text
     )
     assert "Still to state, from public knowledge, for 1 of them: income" in text
-    checked = cli("schema", "check", "columns.toml")
+    checked = cli("schema check columns.toml")
     assert checked.code == 2
     assert "'income' (continuous): lower and upper missing" in " ".join(
         checked.err.split()
     )
     bought = cli(
-        "schema",
-        "discover",
-        desk.data,
-        "--columns",
-        "columns.toml",
-        "--epsilon",
-        "2",
-        "-o",
-        "schema2.toml",
+        f"schema discover {desk.data} --columns columns.toml --epsilon 2 -o schema2.toml"
     )
     assert bought.code == 0, bought.err
     schema = Schema.from_toml("schema2.toml")
@@ -66,24 +49,16 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
 
 def test_names_are_listed_to_fill_in_kinds(desk, cli):
     desk.write_rows([*rows(600), f"90,1.5,{CANARY},no"])
-    ended = cli("schema", "init", "--names-of", desk.data, "-o", "columns.toml")
+    ended = cli(f"schema init --names-of {desk.data} -o columns.toml")
     assert ended.code == 0, ended.err
     text = (desk.folder / "columns.toml").read_text()
     assert CANARY not in text + ended.err
     assert text.endswith(
         '[columns]\nage = { kind = "?" }\nincome = { kind = "?" }\njob = { kind = "?" }\nanswer = { kind = "?" }\n'
     )
-    discover = [
-        "schema",
-        "discover",
-        desk.data,
-        "--columns",
-        "columns.toml",
-        "--epsilon",
-        "3",
-        "-o",
-        "found.toml",
-    ]
+    discover = argv(
+        f"schema discover {desk.data} --columns columns.toml --epsilon 3 -o found.toml"
+    )
     refused = cli(*discover)
     assert refused.code == 2
     assert (
@@ -103,9 +78,7 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
     pq.write_table(
         pa.table({name: [1, 2] for name in names}), desk.folder / "t.parquet"
     )
-    assert (
-        cli("schema", "init", "--names-of", "t.parquet", "-o", "columns.toml").code == 0
-    )
+    assert cli("schema init --names-of t.parquet -o columns.toml").code == 0
     columns, _, _ = read_partial(
         desk.folder / "columns.toml", dict.fromkeys(names, "integer")
     )
@@ -128,7 +101,7 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
         (["--dictionary", "data.csv"], "of no kind that is understood"),
         (["--names-of", "bare.csv"], "the first line looks like a record"),
         (
-            ["--names-of", "data.csv", "--label", "x"],
+            argv("--names-of data.csv --label x"),
             "label 'x' is not a column of data.csv",
         ),
     ],
@@ -145,7 +118,7 @@ def test_bad_requests_leave_nothing(desk, cli, arguments, message):
 def test_names_of_a_file_in_another_form_are_listed_with_the_form(desk, cli):
     private = desk.folder / "private.csv"
     private.write_bytes("alter;größe\n41;1,78\n52;1,69\n".encode("cp1252"))
-    refused = cli("schema", "init", "--names-of", "private.csv", "-o", "columns.toml")
+    refused = cli("schema init --names-of private.csv -o columns.toml")
     assert refused.code == 2
     assert "--form FILE" in refused.err
     lines = 'separator = ";"\nencoding = "cp1252"\ndecimal = ","'
@@ -172,7 +145,7 @@ def test_a_public_workbook_of_several_sheets_is_drafted_by_its_form(desk, cli):
     ):
         records.append(row)
     workbook.save(desk.folder / "public.xlsx")
-    refused = cli("schema", "init", "public.xlsx", "-o", "drafted.toml")
+    refused = cli("schema init public.xlsx -o drafted.toml")
     assert refused.code == 2
     assert "under [file]" in said(refused.err)
     assert "--form FILE" in said(refused.err)

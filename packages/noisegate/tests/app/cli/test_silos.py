@@ -4,7 +4,7 @@ import pytest
 
 from noisegate.errors import installed
 
-from .conftest import SCHEMA, refused, rows
+from .conftest import SCHEMA, argv, refused, rows
 
 SILOS = ("north", "south", "west")
 ONE_ROUND = ["--set", "cells=128"]
@@ -29,16 +29,9 @@ def parts(desk):
 
 
 def test_the_cost_of_a_release_is_booked(parts, cli):
-    book = ["--dataset", "clinic", "--ledger", "ledger.db"]
+    book = argv("--dataset clinic --ledger ledger.db")
     command = [
-        "release",
-        "north.csv",
-        "--schema",
-        "schema.toml",
-        "--epsilon",
-        1,
-        "--silo",
-        "north",
+        *argv("release north.csv --schema schema.toml --epsilon 1 --silo north"),
         *ONE_ROUND,
     ]
     assert cli(*command, *book, "--out", "north").code == 0
@@ -50,27 +43,12 @@ def test_the_cost_of_a_release_is_booked(parts, cli):
 def test_options_that_do_not_go_with_a_plan(parts, cli):
     assert (
         cli(
-            "plan",
-            "--schema",
-            "schema.toml",
-            "--epsilon",
-            1,
-            "--save",
-            "plan.json",
+            "plan --schema schema.toml --epsilon 1 --save plan.json",
             *ONE_ROUND,
         ).code
         == 0
     )
-    command = [
-        "release",
-        "north.csv",
-        "--plan",
-        "plan.json",
-        "--silo",
-        "north",
-        "--out",
-        "north",
-    ]
+    command = argv("release north.csv --plan plan.json --silo north --out north")
     refused(
         parts,
         cli,
@@ -97,20 +75,9 @@ def test_options_that_do_not_go_with_a_plan(parts, cli):
         arguments=[*command, "--after", "nowhere"],
     )
     assert cli(*command, "--epsilon", 2).code == 0
-    other = [
-        "release",
-        "south.csv",
-        "--plan",
-        "plan.json",
-        "--silo",
-        "south",
-        "--out",
-        "south",
-    ]
+    other = argv("release south.csv --plan plan.json --silo south --out south")
     assert cli(*other).code == 0
-    certificate = cli("merge", "north", "south", "--out", "model", "--json").json[
-        "certificate"
-    ]
+    certificate = cli("merge north south --out model --json").json["certificate"]
     assert certificate["guarantee"]["epsilon"] == 2
 
 
@@ -119,32 +86,19 @@ def test_a_secure_sum(parts, cli):
     (parts.folder / "keys").mkdir()
     assert (
         cli(
-            "plan",
-            "--schema",
-            "schema.toml",
-            "--epsilon",
-            1,
-            "--save",
-            "plan.json",
+            "plan --schema schema.toml --epsilon 1 --save plan.json",
             *ONE_ROUND,
         ).code
         == 0
     )
     for name in SILOS:
-        output = cli("key", name, "--out", f"{name}.key", "--json").json
+        output = cli(f"key {name} --out {name}.key --json").json
         (parts.folder / output["public"]).rename(parts.folder / "keys" / f"{name}.pub")
     for name in SILOS:
-        secure = ["--secure-sum", "keys", "--key", f"{name}.key"]
+        secure = argv(f"--secure-sum keys --key {name}.key")
         assert (
             cli(
-                "release",
-                f"{name}.csv",
-                "--plan",
-                "plan.json",
-                "--silo",
-                name,
-                "--out",
-                name,
+                f"release {name}.csv --plan plan.json --silo {name} --out {name}",
                 *secure,
             ).code
             == 0
@@ -160,16 +114,7 @@ def test_a_secure_sum(parts, cli):
     ]
     assert output["colluding"] == 1
     assert cli("verify", "north").code == cli("verify", "model").code == 0
-    again = [
-        "release",
-        "north.csv",
-        "--plan",
-        "plan.json",
-        "--silo",
-        "north",
-        "--out",
-        "again",
-    ]
+    again = argv("release north.csv --plan plan.json --silo north --out again")
     refused(
         parts,
         cli,
@@ -178,4 +123,4 @@ def test_a_secure_sum(parts, cli):
     )
     refused(parts, cli, "go together", arguments=[*again, "--key", "north.key"])
     refused(parts, cli, "the key is of the silo 'west'", arguments=[*again, *secure])
-    refused(parts, cli, "exists", arguments=["key", "north", "--out", "north.key"])
+    refused(parts, cli, "exists", arguments=argv("key north --out north.key"))

@@ -5,17 +5,17 @@ import sys
 
 import pytest
 
-from .conftest import TINY, environment
+from .conftest import TINY, argv, environment
 
 PROGRAM = [sys.executable, "-m", "noisegate"]
-PLAN = ["plan", "--schema", "schema.toml", "--epsilon", "1", "--records", "10000"]
+PLAN = argv("plan --schema schema.toml --epsilon 1 --records 10000")
 
 
 def ended(desk, line, **more):
     """Runs a line of a shell, in which NOISEGATE is the program."""
     program = " ".join(PROGRAM)
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line.replace("NOISEGATE", program)],
+        [*argv("bash -o pipefail -c"), line.replace("NOISEGATE", program)],
         cwd=desk.folder,
         env={**environment(), **more},
         capture_output=True,

@@ -2,7 +2,9 @@
 
 import pytest
 
-UNITS = ["--unit-column", "patient", "--contributions", "3"]
+from .conftest import argv
+
+UNITS = argv("--unit-column patient --contributions 3")
 
 
 @pytest.fixture
@@ -18,12 +20,7 @@ def visits(desk):
 
 def test_a_run_states_the_unit_wherever_it_is_read(visits, cli):
     register = [
-        "ledger",
-        "register",
-        "visits",
-        "--epsilon",
-        3,
-        "--unit",
+        *argv("ledger register visits --epsilon 3 --unit"),
         "all records of one patient",
     ]
     assert cli(*register, "--ledger", visits.ledger).code == 0

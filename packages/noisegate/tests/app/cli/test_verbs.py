@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from .conftest import HEADER, PROGRAM, SCHEMA, environment, rows
+from .conftest import HEADER, PROGRAM, SCHEMA, argv, environment, rows
 
 
 def _plain(text):
@@ -16,7 +16,7 @@ def _plain(text):
 
 
 def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
-    plan = ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200]
+    plan = argv(f"plan --schema {desk.schema} --epsilon 1 --records 200")
     ended = cli(*plan, "--delta", 0.005, "--json")
     assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(
         ended.err.split()
@@ -27,16 +27,10 @@ def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
 
 def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     desk.write_rows(rows(150, seed=5))
-    assert cli("sample", fitted.out, "-n", 150, "-o", "synthetic.csv").code == 0
-    arguments = [
-        "evaluate",
-        "--synthetic",
-        "synthetic.csv",
-        "--test",
-        desk.data,
-        "--schema",
-        desk.schema,
-    ]
+    assert cli(f"sample {fitted.out} -n 150 -o synthetic.csv").code == 0
+    arguments = argv(
+        f"evaluate --synthetic synthetic.csv --test {desk.data} --schema {desk.schema}"
+    )
     ended = cli(*arguments)
     assert ended.code == 0
     assert _plain(ended.out)
@@ -61,29 +55,25 @@ def test_the_ledger_verbs(desk, cli):
     assert _plain(shown.out.replace(str(desk.folder), ""))
     for words in ("clinic", "add-remove", "spent ε"):
         assert words in shown.out
-    (account,) = cli("ledger", "show", "clinic", *ledger_option, "--json").json[
-        "accounts"
-    ]
+    (account,) = cli("ledger show clinic", *ledger_option, "--json").json["accounts"]
     assert account["committed"] == 1
     assert account["reserved"] == 0
     assert account["voided"] == 0
     assert 0.99 < account["spent"] <= 1
-    entries = cli("ledger", "history", "clinic", *ledger_option, "--json").json[
-        "entries"
-    ]
+    entries = cli("ledger history clinic", *ledger_option, "--json").json["entries"]
     assert [entry["kind"] for entry in entries] == [
         "register",
         "reserve",
         "confirm",
         "commit",
     ]
-    history = cli("ledger", "history", "clinic", *ledger_option)
+    history = cli("ledger history clinic", *ledger_option)
     assert _plain(history.out)
     assert "dp-merf" in history.out
     assert cli("ledger", "check", *ledger_option, "--json").json["entries"] == 4
     assert "whole" in cli("ledger", "check", *ledger_option).out
     assert cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
-    ended = cli("ledger", "register", "clinic", "--epsilon", 9, *ledger_option)
+    ended = cli("ledger register clinic --epsilon 9", *ledger_option)
     assert ended.code == 2
     assert "registered already" in ended.err
 
@@ -106,7 +96,7 @@ def test_a_full_output_is_a_user_error(desk):
 
 def test_json_is_ascii_so_that_every_locale_can_print_it(desk, cli):
     desk.schema.write_text(SCHEMA.replace("farmer", "Gärtner"), encoding="utf-8")
-    ended = cli("schema", "check", desk.schema, "--json")
+    ended = cli(f"schema check {desk.schema} --json")
     assert ended.out.isascii()
     assert "Gärtner" in json.dumps(ended.json, ensure_ascii=False)
 
@@ -124,19 +114,11 @@ def test_the_files_of_a_folder_are_told(desk, cli):
     folder = parts(desk)
     sentence = f"{folder} is read as one table of 2 files: a.csv, b.csv"
     fit = ["fit", folder, *desk.fit()[2:]]
-    drafted = ["schema", "init", folder, "-o", desk.folder / "drafted.toml"]
+    drafted = argv(f"schema init {folder} -o {desk.folder}/drafted.toml")
     kinds = "age=integer,income=continuous,job=categorical,answer=categorical"
-    command = [
-        "schema",
-        "discover",
-        folder,
-        "--epsilon",
-        5,
-        "--kinds",
-        kinds,
-        "-o",
-        desk.folder / "found.toml",
-    ]
+    command = argv(
+        f"schema discover {folder} --epsilon 5 --kinds {kinds} -o {desk.folder}/found.toml"
+    )
     for arguments in (fit, drafted, command):
         ended = cli(*arguments)
         assert ended.code == 0, ended.err

@@ -17,6 +17,8 @@ from noisegate.app.analyses import EPSILONS, Want, price, read_want
 from noisegate.errors import FitWarning, OptionError
 from noisegate.schema import Schema
 
+from .conftest import argv
+
 SCHEMA = Schema((boolean("ill"), categorical("job", ("cook", "nurse", "smith"))))
 SHARES = [0.5, 0.3, 0.2]
 
@@ -90,7 +92,7 @@ def test_independent_rows_vary_as_draws_do_and_others_less(
 
 def test_files_say_what_their_rows_are_worth(folder, tmp_path, cli):
     def sample(name, n, *more):
-        return cli("sample", folder, "-n", n, "-o", tmp_path / name, *more)
+        return cli(f"sample {folder} -n", n, "-o", tmp_path / name, *more)
 
     result = sample("copy.csv", 5_000)
     assert result.code == 0, result.err
@@ -127,7 +129,7 @@ def test_a_page_that_is_in_the_way_stops_before_anything_is_written(
     folder, tmp_path, cli
 ):
     (tmp_path / "copy.csv-metadata.json").write_text("mine")
-    ended = cli("sample", folder, "-n", 5, "-o", tmp_path / "copy.csv")
+    ended = cli(f"sample {folder} -n 5 -o {tmp_path}/copy.csv")
     assert ended.code == 2
     assert "copy.csv-metadata.json exists" in " ".join(ended.err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["copy.csv-metadata.json"]
@@ -136,7 +138,7 @@ def test_a_page_that_is_in_the_way_stops_before_anything_is_written(
         ("copy.csv", "copy.csv exists"),
         ("nowhere/copy.csv", "nowhere/copy.csv cannot be written"),
     ):
-        ended = cli("sample", folder, "-n", 5, "-o", tmp_path / name)
+        ended = cli(f"sample {folder} -n 5 -o", tmp_path / name)
         assert ended.code == 2 and why in "".join(ended.err.split("\n")), (
             "the file that was asked for is named"
         )
@@ -271,11 +273,11 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
         ([], "--want needs --records"),
         (["--records", 99_000_000], "up to 2,000,000"),
         (["--set", "cells=4"], "no --set but moments_share"),
-        (["--unit-column", "job", "--contributions", 3], "one record each"),
+        (argv("--unit-column job --contributions 3"), "one record each"),
     ],
 )
 def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, message):
-    ended = cli("plan", "--schema", desk.schema, "--want", "mean(age) +- 1", *more)
+    ended = cli(f"plan --schema {desk.schema} --want", "mean(age) +- 1", *more)
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
 
@@ -333,16 +335,9 @@ def test_the_command_line_says_it_on_standard_error_and_in_json(
     alike().to_csv(tmp_path / "data.csv", index=False)
     FAR_FIT_SCHEMA.to_toml(tmp_path / "schema.toml")
     model = tmp_path / "model"
-    options = [
-        "--schema",
-        tmp_path / "schema.toml",
-        "--epsilon",
-        10,
-        "--method",
-        "pairwise",
-        "--out",
-        model,
-    ]
+    options = argv(
+        f"--schema {tmp_path}/schema.toml --epsilon 10 --method pairwise --out {model}"
+    )
     more = ["--json"] if json_too else []
     ended = cli(
         "fit",
@@ -370,9 +365,7 @@ def test_calibrated_rows_agree_with_infer_and_their_file_says_so(tmp_path, cli):
     model = fitted_model(2_000, moments_share=0.43)
     model.save(tmp_path / "model")
     out = tmp_path / "rows.csv"
-    ended = cli(
-        "sample", tmp_path / "model", "-n", 2_000, "-o", out, "--calibrated", "--json"
-    )
+    ended = cli(f"sample {tmp_path}/model -n 2000 -o {out} --calibrated --json")
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["calibrated"] == ["ill", "job"]
     (share, *_) = model.infer("share(ill = true)")
@@ -384,9 +377,7 @@ def test_calibrated_rows_agree_with_infer_and_their_file_says_so(tmp_path, cli):
 
 def test_few_calibrated_rows_say_how_far_they_are_off(tmp_path, cli):
     fitted_model(2_000, moments_share=0.43).save(tmp_path / "model")
-    ended = cli(
-        "sample", tmp_path / "model", "-n", 30, "-o", tmp_path / "r.csv", "--calibrated"
-    )
+    ended = cli(f"sample {tmp_path}/model -n 30 -o {tmp_path}/r.csv --calibrated")
     assert ended.code == 0
     assert "the 30 rows agree with infer to" in " ".join(ended.err.split())
 
@@ -403,7 +394,7 @@ def test_rows_that_cannot_be_calibrated_are_not_written(
     folder, tmp_path, cli, options, message
 ):
     out = tmp_path / "rows.csv"
-    ended = cli("sample", folder, "-n", 10, "-o", out, *options)
+    ended = cli(f"sample {folder} -n 10 -o {out}", *options)
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
     assert not list(tmp_path.iterdir())

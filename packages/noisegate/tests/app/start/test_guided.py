@@ -37,7 +37,7 @@ def no_terminal(monkeypatch):
 
 
 def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
-    ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
+    ended = cli("start --schema schema.toml --epsilon 1")
     assert ended.code == 2
     assert "Not answered: data, records, dataset, out, test, pages, cap, yes" in said(
         ended.err
@@ -58,7 +58,7 @@ def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk,
 def test_title_and_purpose_are_given_to_the_fit_and_may_be_left_out(desk, cli):
     heading = 'title = "--A survey"\nowner = ""\npurpose = "Teaching"\n'
     (desk.folder / "answers.toml").write_text(ANSWERS + heading)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 0, ended.err
     assert heading_of(load(desk.folder / "model").certificate) == {
         "title": "--A survey",
@@ -77,7 +77,7 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     (desk.folder / "answers.toml").write_text(
         ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"')
     )
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 2
     assert "'income' (continuous): lower and upper missing" in said(ended.err)
     assert "go on with: noisegate start --schema schema.toml" in said(ended.err)
@@ -113,7 +113,7 @@ def test_what_would_be_refused_later_is_refused_before_anything_is_registered(
         line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys
     ]
     (desk.folder / "answers.toml").write_text("\n".join([*lines, change]) + "\n")
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert (ended.code, message in said(ended.err)) == (code, True), ended.err
     assert desk.ledger.read_bytes() == desk.registered
 
@@ -137,12 +137,8 @@ def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(
     )
     (desk.folder / "answers.toml").write_text(answers.replace('"clinic"', '"new"'))
     desk.schema.unlink()
-    assert "Not answered: bounds" in said(
-        cli("start", "--answers", "answers.toml", "--yes").err
-    )
-    assert (
-        cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
-    )
+    assert "Not answered: bounds" in said(cli("start --answers answers.toml --yes").err)
+    assert cli("start --answers answers.toml --bounds 0.3 --yes").code == 0
     asked = f"schema discover data.csv --epsilon 0.3 --records 200 --kinds '{kinds}' --label answer -o schema.toml"
     assert ran[:5] == [
         f"{asked} --price",
@@ -185,7 +181,7 @@ def test_the_guarantee_is_for_persons_where_a_column_names_them(desk, cli):
     persons = 'unit_column = "patient"\ncontributions = 2\n'
     of_persons = ANSWERS.replace("clinic", "persons")
     (desk.folder / "answers.toml").write_text(of_persons + persons)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 0, ended.err
     assert '--unit "all records of one patient"' in ended.err.replace("'", '"')
     certificate = (desk.folder / "model" / "certificate.md").read_text()
@@ -197,7 +193,7 @@ def test_bounds_are_not_estimated_for_persons(desk, cli):
     answers = ANSWERS.replace('schema = "schema.toml"', 'discover = "*=integer"')
     persons = 'unit_column = "patient"\ncontributions = 2\nbounds = 0.2\n'
     (desk.folder / "answers.toml").write_text(answers + persons)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 2
     assert "estimated for single records only" in said(ended.err)
 
@@ -206,7 +202,7 @@ def test_a_ledger_of_records_says_how_to_register_persons(desk, cli):
     name_patients(desk)
     persons = 'unit_column = "patient"\ncontributions = 2\n'
     (desk.folder / "answers.toml").write_text(ANSWERS + persons)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 2
     assert (
         'noisegate ledger register NAME --epsilon E --unit "all records of one patient"'
@@ -219,7 +215,7 @@ def test_nothing_is_registered_where_the_records_do_not_fit_the_schema(desk, cli
     (desk.folder / "data.csv").write_text("\n".join([lines[0], "?" * 9, *lines[1:]]))
     answers = ANSWERS.replace("clinic", "other").replace('"none"', "0.2")
     (desk.folder / "answers.toml").write_text(answers)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 2
     assert "ledger register" not in ended.err
     assert "split" not in ended.err
@@ -233,7 +229,7 @@ def test_a_workbook_is_split_and_fitted(desk, cli):
     workbook.save(desk.folder / "data.xlsx")
     answers = ANSWERS.replace("data.csv", "data.xlsx").replace('"none"', "0.2")
     (desk.folder / "answers.toml").write_text(answers)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
+    ended = cli("start --answers answers.toml --yes")
     assert ended.code == 0, ended.err
     assert "noisegate fit data-train.parquet" in said(ended.err)
     assert "--test data-test.parquet" in said(ended.err)
