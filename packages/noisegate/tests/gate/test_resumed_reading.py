@@ -45,6 +45,21 @@ TWO_ROUNDS = {
     "cells": 8,
     "fit_options": {"steps": 2, "components": 3},
 }
+TRAINING = {
+    "method": "dp-llm",
+    "records": 300,
+    "steps": 2,
+    "maps": 2,
+    "sampling_probability": 0.25,
+    "device": "cpu",
+}
+SHARDS = {
+    "method": "pate-gan",
+    "records": 300,
+    "steps": 3,
+    "teachers": 5,
+    "device": "cpu",
+}
 KINDS = ["reserve", "confirm", "commit"]
 
 
@@ -87,17 +102,15 @@ def write_records(path, rows=300):
     pyarrow.csv.write_csv(records, path)
 
 
-def fitted(desk, *, booked=True, **options):
+def fit_method(desk, *, booked=False, **settings):
     book = {"dataset": "clinic", "ledger": desk / "ledger.db"} if booked else {}
-    request = {
-        "schema": SCHEMA,
-        "epsilon": 1.0,
-        "out": desk / "model",
-        **book,
-        **TWO_ROUNDS,
-        **options,
-    }
-    return noisegate.fit(desk / "private.csv", **request)
+    data = desk / "private.csv"
+    out = desk / "model"
+    return noisegate.fit(data, schema=SCHEMA, epsilon=1.0, out=out, **book, **settings)
+
+
+def fitted(desk, *, booked=True):
+    return fit_method(desk, booked=booked, **TWO_ROUNDS)
 
 
 def resumed(desk, data=None, **options):
@@ -523,24 +536,8 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
     pytest.importorskip("torch")
     from noisegate.gate.sessions.gradients import GradientVectors
 
-    options = {
-        "method": "dp-llm",
-        "records": 300,
-        "steps": 2,
-        "maps": 2,
-        "sampling_probability": 0.25,
-    }
-    request = {
-        "schema": SCHEMA,
-        "epsilon": 1.0,
-        "out": desk / "model",
-        "device": "cpu",
-        **options,
-    }
     with kill(monkeypatch, desk, (GradientVectors, "read"), "after"):
-        noisegate.fit(
-            desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **request
-        )
+        fit_method(desk, booked=True, **TRAINING)
     assert history(desk) == ["reserve"]
     model = resumed(desk)
     assert len(draws) == 2
@@ -550,16 +547,8 @@ def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypat
 
 def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
     pytest.importorskip("torch")
-    options = {
-        "method": "pate-gan",
-        "records": 300,
-        "steps": 3,
-        "teachers": 5,
-        "device": "cpu",
-    }
-    request = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **options}
     with kill(monkeypatch, desk, (noise, "add_noise"), "after", 2):
-        noisegate.fit(desk / "private.csv", **request)
+        fit_method(desk, **SHARDS)
     before = len(draws)
     with pytest.raises(OptionError, match="answer is lost"):
         resumed(desk)
@@ -569,22 +558,8 @@ def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
 def test_a_training_that_has_released_does_not_begin_anew(desk, draws, monkeypatch):
     """Its journal of steps is gone, and its release is not kept yet."""
     pytest.importorskip("torch")
-    options = {
-        "method": "dp-llm",
-        "records": 300,
-        "steps": 2,
-        "maps": 2,
-        "sampling_probability": 0.25,
-    }
     with kill(monkeypatch, desk, (RunFolder, "keep"), "before"):
-        noisegate.fit(
-            desk / "private.csv",
-            schema=SCHEMA,
-            epsilon=1.0,
-            out=desk / "model",
-            device="cpu",
-            **options,
-        )
+        fit_method(desk, **TRAINING)
     with pytest.raises(OptionError, match="answer is lost"):
         resumed(desk)
     assert len(draws) == 2
@@ -610,66 +585,74 @@ def no_room_for_answers(journal, line):
     APPEND(journal, line)
 
 
-# Where the disk is full, how a fit ends: nothing is spent, the model is there, or it goes on when there is room.
-WRITES = [
-    pytest.param((Run, "write"), full, "unspent", id="what is asked"),
-    pytest.param((journals, "_write_all"), full, "unspent", id="lines of the journal"),
-    pytest.param((TableTransaction, "append"), full_database, "unspent", id="ledger"),
-    pytest.param((AnswerJournal, "_append"), full, "unspent", id="begun queries"),
-    pytest.param(
-        (AnswerJournal, "_append"), no_room_for_answers, "whole", id="answers"
-    ),
-    pytest.param((Release, "save"), full, "goes on", id="release"),
-    pytest.param((models, "hidden_beside"), full, "goes on", id="model"),
-]
-
-
-@pytest.mark.parametrize(("function", "wrong", "ends"), WRITES)
-def test_a_disk_that_is_full_wastes_nothing(
-    function, wrong, ends, desk, draws, monkeypatch
-):
-    command = [
-        desk / "private.csv",
-        "--schema",
-        desk / "schema.toml",
-        "--epsilon",
-        "1",
-        "--method",
-        "pairwise",
-    ]
-    command += [
-        "--set",
-        "cells=8",
-        "--set",
-        'fit_options={"steps": 2, "components": 3}',
-        "--out",
-        desk / "model",
-    ]
+def fit_with(desk, monkeypatch, function, replacement):
+    """Fits at the command line while a function is replaced; returns the code and what was said."""
     SCHEMA.to_toml(desk / "schema.toml")
+    line = (
+        f"fit {desk}/private.csv --schema {desk}/schema.toml --epsilon 1 "
+        '--method pairwise --set cells=8 --set fit_options={"steps":2,"components":3} '
+        f"--out {desk}/model --dataset clinic --ledger {desk}/ledger.db"
+    )
     with monkeypatch.context() as patched:
-        patched.setattr(*function, wrong)
-        code, _, message = program(
-            "fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db"
-        )
-    assert "Traceback" not in message and "fault in noisegate" not in message, message
-    assert code == (0 if ends == "whole" else 2)
-    if ends == "unspent":
-        assert "No space left" in message or "is full" in message
-        assert not draws
-        assert spent(desk) == 0
-        assert history(desk) in ([], ["reserve", "void"])
-        assert not (desk / "model.partial").exists()
-        code, _, message = program(
-            "fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db"
-        )
-    elif ends == "goes on":
-        code, _, message = program("fit", "--resume", "--out", desk / "model")
-    assert code == 0, message
+        patched.setattr(*function, replacement)
+        code, _, message = program(*line.split())
+    assert "Traceback" not in message
+    assert "fault in noisegate" not in message
+    return code, message
+
+
+def assert_was_paid_once(desk, draws):
     assert len(draws) == 4
     assert history(desk)[-3:] == KINDS
     assert spent(desk) <= 1
     assert (desk / "model" / "certificate.json").exists()
     assert not (desk / "model.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "replacement"),
+    [
+        pytest.param((Run, "write"), full, id="what is asked"),
+        pytest.param((journals, "_write_all"), full, id="lines of the journal"),
+        pytest.param((TableTransaction, "append"), full_database, id="ledger"),
+        pytest.param((AnswerJournal, "_append"), full, id="begun queries"),
+    ],
+)
+def test_a_disk_that_is_full_before_the_noise_costs_nothing(
+    function, replacement, desk, draws, monkeypatch
+):
+    code, message = fit_with(desk, monkeypatch, function, replacement)
+    assert code == 2
+    assert "No space left" in message or "is full" in message
+    assert not draws
+    assert spent(desk) == 0
+    assert history(desk) in ([], ["reserve", "void"])
+    assert not (desk / "model.partial").exists()
+    fitted(desk)
+    assert_was_paid_once(desk, draws)
+
+
+def test_answers_that_cannot_be_written_down_end_no_fit(desk, draws, monkeypatch):
+    append = (AnswerJournal, "_append")
+    code, message = fit_with(desk, monkeypatch, append, no_room_for_answers)
+    assert code == 0, message
+    assert_was_paid_once(desk, draws)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param((Release, "save"), id="release"),
+        pytest.param((models, "hidden_beside"), id="model"),
+    ],
+)
+def test_a_disk_that_is_full_after_the_noise_lets_the_run_go_on(
+    function, desk, draws, monkeypatch
+):
+    code, _ = fit_with(desk, monkeypatch, function, full)
+    assert code == 2
+    resumed(desk)
+    assert_was_paid_once(desk, draws)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no users of files")

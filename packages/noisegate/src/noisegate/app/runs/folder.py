@@ -820,7 +820,7 @@ class RunFolder:
 
         Raises:
             OSError: if the disk is full. It is then found before anything is spent
-                (`test_a_disk_that_is_full_wastes_nothing`).
+                (`test_a_disk_that_is_full_before_the_noise_costs_nothing`).
         """
         with (self.path / ROOM_FILE).open("wb") as room:
             # Written, and not only made as long: a file of holes would keep no room.
