@@ -130,13 +130,18 @@ def read(path, schema=SCHEMA, **options):
     return [row for rows in batches for row in decode(rows, schema).to_pylist()]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_each_kind_of_file_gives_the_same_records_in_every_pass(name, tmp_path):
-    path = tmp_path / name
-    FILES[name](path)
+@pytest.fixture(params=FILES)
+def file(request, tmp_path):
+    """The records in a file of each kind."""
+    path = tmp_path / request.param
+    FILES[path.name](path)
+    return path
+
+
+def test_each_kind_of_file_gives_the_same_records_in_every_pass(file):
     expected = [row | {"pay": pytest.approx(row["pay"])} for row in ROWS]
-    assert read(path) == expected
-    source = open_source(path, SCHEMA)
+    assert read(file) == expected
+    source = open_source(file, SCHEMA)
     first, second = ([rows.numeric for rows in source.batches()] for _ in range(2))
     assert np.array_equal(first, second, equal_nan=True)
     [part] = source.split_into_parts(100)
@@ -145,20 +150,14 @@ def test_each_kind_of_file_gives_the_same_records_in_every_pass(name, tmp_path):
     assert estimate is None or 300 <= estimate <= 700
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_each_kind_of_public_file_is_drafted(name, tmp_path):
-    path = tmp_path / name
-    FILES[name](path)
-    schema = draft(path).schema
+def test_each_kind_of_public_file_is_drafted(file):
+    schema = draft(file).schema
     assert [column.kind for column in schema.columns][:2] == ["integer", "decimal"]
     assert schema.column("job").levels == ("bäcker", "nurse")
-    assert len(read(path, schema)) == len(ROWS)
+    assert len(read(file, schema)) == len(ROWS)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_wrong_record_is_named_and_not_quoted(name, tmp_path):
-    path = tmp_path / name
-    FILES[name](path)
+def test_a_wrong_record_is_named_and_not_quoted(file):
     wrong = replace(
         SCHEMA,
         columns=(
@@ -168,27 +167,26 @@ def test_a_wrong_record_is_named_and_not_quoted(name, tmp_path):
         ),
     )
     with pytest.raises(DataError) as refusal:
-        read(path, wrong)
+        read(file, wrong)
     message = str(refusal.value)
     where = {"a.csv.gz": "line 3", "a.zip": "line 3", "a.xlsx": "row 3"}
-    line = "line 2" if "json" in name or name == "b.zip" else "record 2"
-    assert message.startswith(f"{name}, {where.get(name, line)}, column 'job'")
+    line = "line 2" if "json" in file.name or file.name == "b.zip" else "record 2"
+    assert message.startswith(
+        f"{file.name}, {where.get(file.name, line)}, column 'job'"
+    )
     assert "bäcker" not in message
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_broken_file_is_refused_in_words(name, tmp_path):
-    path = tmp_path / name
-    FILES[name](path)
-    content = path.read_bytes()
+def test_a_broken_file_is_refused_in_words(file):
+    content = file.read_bytes()
     # SAS's transport files do not say how many records they hold.
-    ends = (0, 20) if name == "a.xpt" else (0, 20, len(content) // 2)
+    ends = (0, 20) if file.name == "a.xpt" else (0, 20, len(content) // 2)
     for end in ends:
-        path.write_bytes(content[:end])
+        file.write_bytes(content[:end])
         with pytest.raises(DataError) as refusal:
-            read(path)
+            read(file)
         message = str(refusal.value)
-        assert message.startswith(name)
+        assert message.startswith(file.name)
         assert "bäcker" not in message
         assert "nurse" not in message
 
@@ -394,15 +392,12 @@ def test_a_folder_of_one_kind_is_one_table(tmp_path):
 
 
 @pytest.mark.parametrize("unit_column", [None, "age"])
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_of_any_kind_is_split(name, unit_column, tmp_path):
-    path = tmp_path / name
-    FILES[name](path)
-    parts = split_records(path, 0.3, schema=SCHEMA, unit_column=unit_column)
-    assert part_paths(path, SCHEMA) == parts
+def test_a_file_of_any_kind_is_split(file, unit_column):
+    parts = split_records(file, 0.3, schema=SCHEMA, unit_column=unit_column)
+    assert part_paths(file, SCHEMA) == parts
     assert {part.suffix for part in parts} == {".parquet"}
     train, test = (read(part) for part in parts)
-    assert sorted(map(repr, train + test)) == sorted(map(repr, read(path)))
+    assert sorted(map(repr, train + test)) == sorted(map(repr, read(file)))
     assert 30 < len(test) < 300
     if unit_column is not None:
         assert not {row["age"] for row in train} & {row["age"] for row in test}
