@@ -86,14 +86,14 @@ def public_names():
     )
     described = (getattr(noisegate.schema, name) for name in noisegate.schema.__all__)
     yield from (
-        each for each in described if inspect.isclass(each) or inspect.isfunction(each)
+        name for name in described if inspect.isclass(name) or inspect.isfunction(name)
     )
     for module, names in EXTENSION_POINTS.items():
         yield from (getattr(import_module(module), name) for name in names.split())
 
 
 def test_every_public_name_has_an_example_that_runs():
-    names = [(each.__module__, each.__qualname__) for each in public_names()]
+    names = [(member.__module__, member.__qualname__) for member in public_names()]
     missing = [
         name
         for module, name in names

@@ -63,8 +63,8 @@ def test_all_packages_have_one_version():
     }
     ours = {
         need
-        for one in projects
-        for need in one["project"]["dependencies"]
+        for project in projects
+        for need in project["project"]["dependencies"]
         if need.startswith("noisegate")
     }
     assert all(need.endswith(f"=={noisegate.__version__}") for need in ours)
@@ -92,7 +92,7 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata_text
     with tarfile.open(source) as archive:
-        assert any(one.endswith("/LICENSE") for one in archive.getnames())
+        assert any(name.endswith("/LICENSE") for name in archive.getnames())
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ FETCHED = re.compile(
 def foreign(text):
     """What `text`, of a page or a style sheet, has a browser fetch from another place."""
     addresses = (next(filter(None, match.groups())) for match in FETCHED.finditer(text))
-    return [one for one in addresses if re.match(r"(?:[a-z]+:)?//", one)]
+    return [address for address in addresses if re.match(r"(?:[a-z]+:)?//", address)]
 
 
 @pytest.fixture(scope="module")

@@ -116,8 +116,8 @@ class Blind:
         ]
         return (
             {
-                one: self.normal(size, 9.0)[:, None]
-                for one, size in zip(tables, plan.sizes, strict=True)
+                columns: self.normal(size, 9.0)[:, None]
+                for columns, size in zip(tables, plan.sizes, strict=True)
             },
             dict.fromkeys(tables, 9.0),
         )
@@ -231,7 +231,12 @@ def of_method(name, folder, images):
     if name in ("aim", "mst"):  # of few columns: each is compiled
         schema = FEW
     data = [table(0, 30), table(1, MANY if name in OF_MANY else 70)]
-    return [one.select(schema.names) for one in data], schema, settings, options
+    return (
+        [data_set.select(schema.names) for data_set in data],
+        schema,
+        settings,
+        options,
+    )
 
 
 def _timeless(text):

@@ -194,7 +194,7 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
     for data in both:
         first = left(monkeypatch, tmp_path / "out", stopped(data), Blind(stop))
         assert b"StoppedError" in first["error"] and any(
-            "partial" in one for one in first
+            "partial" in name for name in first
         ), first
 
         def go_on(folder, data=data):

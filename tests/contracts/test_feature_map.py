@@ -301,14 +301,14 @@ def test_a_torch_form_that_differs_is_found_out():
 
 def test_the_gate_believes_the_norms_of_reviewed_maps_alone():
     stated = {
-        f"{one.__module__}.{name}"
+        f"{member.__module__}.{name}"
         for room in (features, noisegate_images.queries, noisegate_papers.queries)
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
-        for name, one in vars(import_module(module.name)).items()
-        if isinstance(one, type)
-        and one.__module__ == module.name
-        and "exact_sum" in vars(one)
-        and not getattr(one, "_is_protocol", False)
+        for name, member in vars(import_module(module.name)).items()
+        if isinstance(member, type)
+        and member.__module__ == module.name
+        and "exact_sum" in vars(member)
+        and not getattr(member, "_is_protocol", False)
     }
     assert stated == REVIEWED
     assert is_reviewed(Contingency)

@@ -22,7 +22,7 @@ OF_TYPE = {int: (True, 1.5, "1"), float: (True, "1"), bool: (1, "yes"), str: (3,
 
 def out_of_bounds(metadata, number):
     """Values beside each bound of an annotation; "not a number" where it has one."""
-    bounds = [one.bounds for one in metadata if isinstance(one, Within)]
+    bounds = [bound.bounds for bound in metadata if isinstance(bound, Within)]
     step = 1 if number is int else 1e-9
     for bound in bounds:
         for kind, away in (("ge", -step), ("gt", 0), ("le", step), ("lt", 0)):

@@ -49,7 +49,7 @@ def surface(case: str) -> Any:
     if case == ERRORS:
         classes = inspect.getmembers(errors, inspect.isclass)
         return {
-            name: [one.__name__ for one in kind.__mro__[1:-1]]
+            name: [base.__name__ for base in kind.__mro__[1:-1]]
             for name, kind in classes
             if _own(kind)
         }

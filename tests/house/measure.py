@@ -251,9 +251,9 @@ def base_install() -> float:
         )
         needed = [Requirement(text) for text in installed.requires or []]
         return size + sum(
-            walk_requirements(one.name)
-            for one in needed
-            if one.marker is None or one.marker.evaluate({"extra": ""})
+            walk_requirements(requirement.name)
+            for requirement in needed
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         )
 
     return walk_requirements("noisegate") / 1e6
@@ -277,7 +277,7 @@ def without_shape() -> list[str]:
             if not isinstance(node, ast.FunctionDef):
                 continue
             arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            hints = {one.arg: one.annotation for one in arguments} | {
+            hints = {argument.arg: argument.annotation for argument in arguments} | {
                 "return": node.returns
             }
             for name, hint in hints.items():

@@ -109,7 +109,7 @@ def moves(query, pixels):
                 [others, Rows(image[None], np.array([[label]], np.int32))]
             )
             before, after = (
-                sum_records(one, {"it": task}).sums["it"] for one in (others, both)
+                sum_records(rows, {"it": task}).sums["it"] for rows in (others, both)
             )
             moved = (after - before).astype(np.float64)
             yield np.linalg.norm(moved), np.linalg.norm(moved[1 - label])

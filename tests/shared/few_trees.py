@@ -16,7 +16,7 @@ def few_trees():
         for recipe in THREE.recipes
     ]
     small = tuple(
-        replace(one, settings=settings)
-        for one, settings in zip(THREE.recipes, fewer, strict=True)
+        replace(recipe, settings=settings)
+        for recipe, settings in zip(THREE.recipes, fewer, strict=True)
     )
     return patch.object(suites, "three", lambda: replace(THREE, recipes=small))

@@ -57,9 +57,12 @@ class Store(BaseHTTPRequestHandler):
             prefix + key.removeprefix(prefix).split("/")[0] + "/"
             for key in set(keys) - set(flat)
         }
-        one = "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+        template = (
+            "<Contents><Key>{}</Key><Size>{}</Size>"
+            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+        )
         listing = "".join(
-            one.format(key, len(self.server.objects[key])) for key in flat
+            template.format(key, len(self.server.objects[key])) for key in flat
         )
         listing += "".join(
             f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"

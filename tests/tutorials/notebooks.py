@@ -23,7 +23,9 @@ def _source(cell: Cell) -> str:
             commands = (
                 command for command, _ in cell.commands() if command != "echo $?"
             )
-            return "\n".join(f"!{one}".replace("!export ", "%env ") for one in commands)
+            return "\n".join(
+                f"!{command}".replace("!export ", "%env ") for command in commands
+            )
         case _:
             return _ITSELF.sub("", cell.text)
 
@@ -33,15 +35,15 @@ def notebook(page: Path) -> str:
     made: list[dict[str, Any]] = []
     for number, cell in enumerate(cells(page.read_text("utf-8"))):
         lines = _source(cell).strip("\n").splitlines(keepends=True)
-        one = {
+        cell_json = {
             "cell_type": "markdown",
             "id": f"cell-{number}",
             "metadata": {},
             "source": lines,
         }
         if cell.kind != "prose":
-            one |= {"cell_type": "code", "execution_count": None, "outputs": []}
-        made.append(one)
+            cell_json |= {"cell_type": "code", "execution_count": None, "outputs": []}
+        made.append(cell_json)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     whole = {
         "cells": made,

@@ -155,7 +155,7 @@ def _played(path):
     )
 
 
-@pytest.mark.parametrize("path", [one for path in HOWTO for one in _played(path)])
+@pytest.mark.parametrize("path", [cell for path in HOWTO for cell in _played(path)])
 def test_a_how_to_page(path, desk, cli):
     _visits(desk)
     play(cells(path.read_text("utf-8")), cli)

@@ -38,8 +38,8 @@ def test_the_score_of_an_independent_pair_is_like_a_standard_normal_one():
 
 def screened(columns, planted, strength=0.5, seed=0):
     joints = {
-        one: tied(strength) if one in planted else tied(0)
-        for one in combinations(range(columns), 2)
+        pair: tied(strength) if pair in planted else tied(0)
+        for pair in combinations(range(columns), 2)
     }
     return {one: pair(one, joint, seed=seed) for one, joint in joints.items()}
 

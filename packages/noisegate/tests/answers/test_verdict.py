@@ -88,7 +88,7 @@ def test_the_worst_answer_to_each_question_counts(better):
     """Lost is worse than not known, which is worse than weakened."""
     other = finding("kept", question="single columns")
     first, second = (finding(ANSWERS[better + off], f"{off}") for off in (0, 1))
-    parts = [verdict("good", findings=(each,)) for each in (first, second, other)]
+    parts = [verdict("good", findings=(part,)) for part in (first, second, other)]
     assert Verdict.together(parts).findings == (other, second)
 
 

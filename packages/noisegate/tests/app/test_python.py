@@ -124,8 +124,8 @@ def test_a_draft_is_reviewed_whole_with_its_reasons():
     rules = [*map(str, schema.constraints), "Were the columns independent"]
     assert rules
     assert all(
-        one in shown
-        for one in ("ignored: each of the 900 values", "taken for true", *rules)
+        phrase in shown
+        for phrase in ("ignored: each of the 900 values", "taken for true", *rules)
     )
     assert "<b>id" not in (page := schema.review()._repr_html_())
     assert "&lt;b&gt;id" in page

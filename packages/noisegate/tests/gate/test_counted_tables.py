@@ -45,28 +45,28 @@ STRANGE = EncodedTable(
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.parametrize("norm", [None, 3.0, 30.0])
 def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
-    one = counting_task(norm=norm)
+    task = counting_task(norm=norm)
     table = EncodedTable.concatenate([records(rows), STRANGE])
-    assert one.exact_sum is not None
-    quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
+    assert task.exact_sum is not None
+    quantised = task.grid.quantise(task.feature_map(table)).astype(np.int64)
     assert np.array_equal(
-        sum_records(table, {"q": one}).sums["q"], quantised.sum(axis=0)[None]
+        sum_records(table, {"q": task}).sums["q"], quantised.sum(axis=0)[None]
     )
 
 
 def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():
-    one = counting_task()
+    task = counting_task()
     rest = records(50)
-    before = sum_records(rest, {"q": one}).sums["q"]
-    bound = one.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
+    before = sum_records(rest, {"q": task}).sums["q"]
+    bound = task.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
     for i in range(len(STRANGE)):
         after = sum_records(
-            EncodedTable.concatenate([rest, STRANGE.rows([i])]), {"q": one}
+            EncodedTable.concatenate([rest, STRANGE.rows([i])]), {"q": task}
         ).sums["q"]
         assert 0.99 * bound < squared(before - after) <= bound
     for i in range(50):
         after = sum_records(
-            rest.rows([j for j in range(50) if j != i]), {"q": one}
+            rest.rows([j for j in range(50) if j != i]), {"q": task}
         ).sums["q"]
         assert 0.99 * bound < squared(before - after) <= bound
 
@@ -133,10 +133,10 @@ def test_a_map_that_only_looks_like_it_is_not_counted():
             for name in ("bins", "coded", "tables", "weights")
         }
     )
-    one = replace(plain, feature_map=doubled)
-    assert one.exact_sum is None
+    task = replace(plain, feature_map=doubled)
+    assert task.exact_sum is None
     table = records(30)
-    quantised = one.grid.quantise(doubled(table)).astype(np.int64)
+    quantised = task.grid.quantise(doubled(table)).astype(np.int64)
     assert np.array_equal(
-        sum_records(table, {"q": one}).sums["q"][0], quantised.sum(axis=0)
+        sum_records(table, {"q": task}).sums["q"][0], quantised.sum(axis=0)
     )

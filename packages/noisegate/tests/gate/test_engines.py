@@ -188,12 +188,13 @@ def test_a_first_half_is_computed_once_for_all_that_share_it(label):
     other = First()
     maps = {"one": Power(first, 1), "two": Power(first, 2), "else": Power(other, 3)}
     together = sum_records(
-        records, {name: sharing_task(each, label) for name, each in maps.items()}
+        records,
+        {name: sharing_task(feature_map, label) for name, feature_map in maps.items()},
     ).sums
     assert first.rows == other.rows == [BLOCK_ROWS] * 3
-    for name, each in maps.items():
+    for name, feature_map in maps.items():
         alone = sum_records(
-            records, {name: sharing_task(Power(First(), each.power), label)}
+            records, {name: sharing_task(Power(First(), feature_map.power), label)}
         ).sums[name]
         assert np.array_equal(together[name], alone), name
 

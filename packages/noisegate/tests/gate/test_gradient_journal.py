@@ -90,14 +90,14 @@ def test_a_resumed_run_draws_fresh_samples_and_fresh_noise(journal):
 
 
 def test_two_processes_with_one_journal_share_its_steps(journal):
-    one = opened(journal, steps=3)
-    one.step(AT)
-    other = opened(journal, steps=3)
-    other.step(AT)
-    one.step(AT)
+    first = opened(journal, steps=3)
+    first.step(AT)
+    second = opened(journal, steps=3)
+    second.step(AT)
+    first.step(AT)
     with pytest.raises(OptionError, match="another process"):
-        other.step(AT)
-    assert other.remaining_steps == 0
+        second.step(AT)
+    assert second.remaining_steps == 0
 
 
 @pytest.mark.parametrize("resumed", [False, True])
@@ -120,7 +120,7 @@ def test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resume
 def test_a_run_that_another_process_went_on_with_is_not_given_back(
     where, ledger, journal, monkeypatch
 ):
-    one = opened(journal, ledger=ledger, dataset="clinic")
+    first = opened(journal, ledger=ledger, dataset="clinic")
     if where == "begin":
         # The other one is first: this one's own step is the second.
         begin = Journal.begin_step
@@ -152,32 +152,32 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(
     else:
         monkeypatch.setattr(samples, "poisson_sample", meanwhile)
     with pytest.raises(ZeroDivisionError):
-        one.step(AT)
+        first.step(AT)
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
 
 def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypatch):
-    one = Journal(journal, "run")
-    one.create(None)
-    other = Journal(journal, "run")
-    other.resume()
-    assert one.withdraw(0)
+    first = Journal(journal, "run")
+    first.create(None)
+    second = Journal(journal, "run")
+    second.resume()
+    assert first.withdraw(0)
     with pytest.raises(FileNotFoundError):
-        other.begin_step()
-    one.create(None)
+        second.begin_step()
+    first.create(None)
     original = os.fsync
 
     def withdrawn_meanwhile(handle):
         original(handle)
-        assert one.withdraw(1)
-        one.create(None)
+        assert first.withdraw(1)
+        first.create(None)
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", withdrawn_meanwhile)
-        patch.setattr(one, "create", lambda reservation: journal.write_bytes(b"x"))
+        patch.setattr(first, "create", lambda reservation: journal.write_bytes(b"x"))
         with pytest.raises(OSError, match="replaced"):
-            other.begin_step()
+            second.begin_step()
 
 
 def test_a_journal_of_a_closed_reservation_is_refused(ledger, journal):

@@ -98,7 +98,9 @@ def task(link):
     """All single columns and all pairs of a link, of unequal weights."""
     layout = link.schema.layout
     design = next(
-        one for one in Linked().designs(SCHEMA, 1.0) if one.link.name == link.name
+        design
+        for design in Linked().designs(SCHEMA, 1.0)
+        if design.link.name == link.name
     ).tables
     columns = range(len(layout.numeric) + len(layout.coded))
     tables = [
@@ -161,7 +163,7 @@ def test_a_unit_moves_the_sums_by_no_more_than_is_stated_and_leaves_others_as_th
 def test_the_norm_is_used_to_the_full(count):
     """Alike children fill the bound up to rounding; a weight divided once too often would waste the signal."""
     children = pa.table(
-        {"id": ["one"] * count, "visit": [str(one) for one in range(count)]}
+        {"id": ["one"] * count, "visit": [str(index) for index in range(count)]}
     )
     children = children.append_column("day", pa.array([7] * count, pa.int64()))
     children = children.append_column("pain", pa.array([2] * count, pa.int64()))
@@ -172,7 +174,7 @@ def test_the_norm_is_used_to_the_full(count):
 
 
 def test_counts_of_parts_are_those_of_long_hand():
-    one = task(SCHEMA.links[0])
+    sum_task = task(SCHEMA.links[0])
     random = np.random.default_rng(0)
     sizes = [
         len(column.levels) + column.missing
@@ -183,15 +185,17 @@ def test_counts_of_parts_are_those_of_long_hand():
         np.int32
     )
     records = WeightedRows(numeric, codes, random.integers(0, WHOLE + 1, 300))
-    expected = np.zeros(one.feature_map.dim, dtype=object)
-    weights = one.feature_map.integer_weights(one.grid)
-    cells = one.feature_map.codes(records)
-    for index, table in enumerate(one.feature_map.tables):
-        at = one.feature_map.starts[index] + one.feature_map.cells(cells, table)
+    expected = np.zeros(sum_task.feature_map.dim, dtype=object)
+    weights = sum_task.feature_map.integer_weights(sum_task.grid)
+    cells = sum_task.feature_map.codes(records)
+    for index, table in enumerate(sum_task.feature_map.tables):
+        at = sum_task.feature_map.starts[index] + sum_task.feature_map.cells(
+            cells, table
+        )
         for cell, part in zip(at.tolist(), records.weights.tolist(), strict=True):
             expected[cell] += int(weights[index]) * part // WHOLE
     assert np.array_equal(
-        sum_records(records, {"q": one}).sums["q"][0], expected.astype(np.int64)
+        sum_records(records, {"q": sum_task}).sums["q"][0], expected.astype(np.int64)
     )
 
 
@@ -293,10 +297,10 @@ def test_weights_beyond_the_whole_and_joined_batches_are_refused():
     for wrong in (-1, WHOLE + 1):
         with pytest.raises(ValueError, match="weights"):
             WeightedRows(*rows, np.array([wrong]))
-    one = WeightedRows(*rows, np.array([WHOLE]))
-    assert WeightedRows.concatenate([one]) is one
+    rows_in_part = WeightedRows(*rows, np.array([WHOLE]))
+    assert WeightedRows.concatenate([rows_in_part]) is rows_in_part
     with pytest.raises(ValueError, match="not joined"):
-        WeightedRows.concatenate([one, one])
+        WeightedRows.concatenate([rows_in_part, rows_in_part])
 
 
 @pytest.mark.parametrize(

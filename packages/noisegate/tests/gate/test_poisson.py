@@ -50,8 +50,8 @@ def test_sizes_of_samples_vary_as_binomial_ones_do():
 @pytest.mark.parametrize("parts", [1, 40])
 def test_records_and_samples_are_independent(parts):
     signs = members(2000, 0.5, 200, parts).astype(float) * 2 - 1
-    one = 2000 // parts % 2000
-    pairs = [(signs[:, :-by], signs[:, by:]) for by in {1, 7, one} - {0}]
+    record = 2000 // parts % 2000
+    pairs = [(signs[:, :-by], signs[:, by:]) for by in {1, 7, record} - {0}]
     for left, right in (*pairs, (signs[:-1], signs[1:])):
         assert abs((left * right).sum() / np.sqrt(left.size)) < 7.5
 
@@ -101,13 +101,13 @@ def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
     assert (
         pickle.loads(pickle.dumps(drawn)).indices(300, 2, 1).tolist() == first
     )  # wherever it is drawn
-    for one in (
+    for indices in (
         drawn.indices(300, 1, 2),
         drawn.indices(300, 2, 0),
         drawn.indices(300, 3, 1),
         other.indices(300, 2, 1),
     ):
-        assert one.tolist() != first
+        assert indices.tolist() != first
     assert len(drawn.key) == 32
     assert drawn.key.hex() not in repr(drawn)
     assert repr(drawn.key) not in repr(drawn)

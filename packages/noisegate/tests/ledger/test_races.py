@@ -99,7 +99,7 @@ def test_of_a_run_that_confirms_and_somebody_who_voids_one_wins(place, event):
 
     assert codes == [0] * 4
     won = [
-        {way for done in answers for one, way in done if one == reservation}
+        {way for done in answers for closed, way in done if closed == reservation}
         for reservation in held
     ]
     assert all(len(ways) == 1 for ways in won)

@@ -101,8 +101,10 @@ def check(seed):
     with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         model = method.fit(gate)
-    far = [one for one in caught_warnings if issubclass(one.category, FitWarning)]
-    assert not [str(one.message) for one in caught_warnings if one not in far]
+    far = [
+        caught for caught in caught_warnings if issubclass(caught.category, FitWarning)
+    ]
+    assert not [str(caught.message) for caught in caught_warnings if caught not in far]
     assert bool(far) == (2 < model.summary.discrepancy < np.inf)
     drawn = model.sample(200, seed=0)
     assert drawn.num_rows == 200

@@ -76,6 +76,7 @@ def test_the_fit_does_not_look_at_them():
         release, values={**release.values, HELD_OUT: release.values[HELD_OUT] + 1000}
     )
     first, second = (
-        method.fit_release(one).sample(200, seed=0) for one in (release, other)
+        method.fit_release(kept_release).sample(200, seed=0)
+        for kept_release in (release, other)
     )
     assert first.equals(second)

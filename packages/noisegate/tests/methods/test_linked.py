@@ -137,21 +137,21 @@ def test_numbers_of_children_are_those_of_the_records(tables):
         ("visits", "codes", "visit"),
     ):
         synthetic, real = (
-            counts(each[parent], each[child], key) for each in (tables, DATA)
+            counts(data[parent], data[child], key) for data in (tables, DATA)
         )
         assert np.abs(synthetic - real).sum() / 2 < 0.04, child
 
 
 def test_parents_say_how_many_children_there_are_and_children_follow_each_other(tables):
     shares = {}
-    for name, each in (("made", tables), ("real", DATA)):
-        visits = each["visits"]
+    for name, data in (("made", tables), ("real", DATA)):
+        visits = data["visits"]
         after = consecutive(visits)
         wards = np.array(visits["ward"].to_pylist(), dtype=object)
         pain = visits["pain"].to_numpy()
         is_known = (wards[after] != None) & (wards[after + 1] != None)  # noqa: E711 - of an array of objects
-        chronic = each["patients"]["chronic"].to_numpy(zero_copy_only=False)
-        start = each["patients"]["id"].to_numpy()[0]
+        chronic = data["patients"]["chronic"].to_numpy(zero_copy_only=False)
+        start = data["patients"]["id"].to_numpy()[0]
         shares[name] = np.array(
             [
                 (wards[after] == wards[after + 1])[is_known].mean(),
@@ -343,7 +343,7 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
     two = ("user", "loan")
     owed = [(user, number) for user in range(1, 41) for number in (1, 11)]
     users, numbers = zip(*owed, strict=True)
-    paid = [each for each in owed for _ in range(1 + each[1] // 11)]
+    paid = [key for key in owed for _ in range(1 + key[1] // 11)]
     late = pa.array([True, False, True] * 40)
     whose, which = zip(
         *[(f"{user}.0", float(number)) for user, number in paid], strict=True
@@ -367,7 +367,9 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
     )
     with LinkedSource(data, schema) as source:
         child_counts = {
-            link.name: [sorted(one.child_counts) for one in source.read_families(link)]
+            link.name: [
+                sorted(family.child_counts) for family in source.read_families(link)
+            ]
             for link in schema.links
         }
     assert child_counts == {"loans": [[2] * 40], "payments": [[1] * 40 + [2] * 40]}
@@ -383,7 +385,7 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
         .sample(300, seed=1)
     )
     keys = [
-        set(zip(*(synthetic[name][each].to_pylist() for each in two), strict=True))
+        set(zip(*(synthetic[name][part].to_pylist() for part in two), strict=True))
         for name in ("loans", "payments")
     ]
     assert keys[1] <= keys[0]

@@ -138,8 +138,8 @@ def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(
             combinations(range(6), 2)
         )
         ours, theirs = (
-            np.corrcoef(np.argsort(np.argsort(each, axis=0), axis=0).T)
-            for each in (numbers, sampled(model))
+            np.corrcoef(np.argsort(np.argsort(values, axis=0), axis=0).T)
+            for values in (numbers, sampled(model))
         )
         upper = np.triu_indices(6, 1)
         truth = (ours[upper] @ theirs[upper]) / (ours[upper] @ ours[upper])
@@ -218,7 +218,7 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
     first = np.datetime64("2021-01-01")
     dates = {"admitted": first + begun, "icu": icu}
     two = Schema([admitted, boolean("icu"), replace(admitted, name="discharged")])
-    one = Schema([admitted, boolean("icu"), integer("days", 0, 90)])
+    schema_with_days = Schema([admitted, boolean("icu"), integer("days", 0, 90)])
     near = synthesize(
         pa.table({**dates, "discharged": first + begun + days}),
         schema=two,
@@ -226,7 +226,7 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
         seed=0,
     )
     apart = synthesize(
-        pa.table({**dates, "days": days}), schema=one, epsilon=3.0, seed=0
+        pa.table({**dates, "days": days}), schema=schema_with_days, epsilon=3.0, seed=0
     )
     reason = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
     assert near.verdict.word == "usable"

@@ -104,7 +104,9 @@ def rounds(method, schema, kind, seed=0, budget=None):
     design = method.design(schema, budget.epsilon)
     stds = {release.query.name: release.noise_std_natural for release in plan.releases}
     maps = dict(design.histogram_maps())
-    values = {name: answers(one, kind, random) for name, one in maps.items()}
+    values = {
+        name: answers(feature_map, kind, random) for name, feature_map in maps.items()
+    }
     if design.screens_pairs:
         maps[SCREEN] = Rounds(design, AnswersSoFar(values, stds)).screening_map
         values[SCREEN] = answers(maps[SCREEN], kind, random)
@@ -155,7 +157,10 @@ def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_
     )
     maps = Rounds(plan.design, release).last_maps()
     assert max(bins.size for bins in maps[PAIRS].bins) > 24
-    assert all(one.dim <= plan.release(name).query.dim for name, one in maps.items())
+    assert all(
+        feature_map.dim <= plan.release(name).query.dim
+        for name, feature_map in maps.items()
+    )
 
 
 @pytest.mark.parametrize("kind", ["noise", "steep", "spikes"])
@@ -390,7 +395,9 @@ def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
         for table in rounds.measurements().tables
         if len(table.domain.names) == 3
     )
-    assert method.fitting(release).tables.sizes == tuple(one.size for one in bins)
+    assert method.fitting(release).tables.sizes == tuple(
+        column_bins.size for column_bins in bins
+    )
     assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [
         COUNTS,
         SINGLES,
@@ -409,7 +416,9 @@ def test_a_release_of_the_version_that_gave_pairs_more_of_the_budget_is_read_by_
         2,
     }
     bins = Rounds(then, release).bins
-    assert Pairwise().fitting(release).tables.sizes == tuple(one.size for one in bins)
+    assert Pairwise().fitting(release).tables.sizes == tuple(
+        column_bins.size for column_bins in bins
+    )
 
 
 def test_a_release_of_rules_that_are_not_known_yet_is_refused():

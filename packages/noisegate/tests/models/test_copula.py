@@ -39,8 +39,8 @@ def gaussian(correlation, joined, *, missing=0.0):
     first = np.eye(5)
     if missing:
         first, second = (
-            np.column_stack([(1 - missing) * one, np.full(5, missing)])
-            for one in (first, second)
+            np.column_stack([(1 - missing) * column, np.full(5, missing)])
+            for column in (first, second)
         )
     weights = table.sum(axis=1) / table.sum()
     return Mixture(
@@ -72,7 +72,8 @@ def test_a_correlation_is_that_of_the_numbers_and_not_of_their_cells(
 def test_what_lies_in_each_cell_stays_as_it_is():
     alone, joined = (drawn(gaussian(0.8, how)) for how in (False, True))
     counts = [
-        np.histogram2d(*one.T, bins=[[-4, *CUTS, 4]] * 2)[0] for one in (alone, joined)
+        np.histogram2d(*records.T, bins=[[-4, *CUTS, 4]] * 2)[0]
+        for records in (alone, joined)
     ]
     assert np.abs(counts[0] - counts[1]).max() < 150
     for column in (0, 1):

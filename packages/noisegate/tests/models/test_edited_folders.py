@@ -317,7 +317,7 @@ def attempt(saved, folder, seed):
     "block",
     [
         *range(10),
-        *(pytest.param(one, marks=pytest.mark.slow) for one in range(10, 110)),
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 110)),
     ],
 )
 def test_a_hundred_edits_are_refused_or_harmless(saved, tmp_path, block):
@@ -426,7 +426,7 @@ GOLDEN = Path(__file__).parents[4] / "tests" / "golden" / "models"
 @pytest.mark.parametrize("model", ["pairwise", "sgd", "llm", "gs-wgan"])
 def test_an_event_with_other_noise_than_the_release_is_refused(tmp_path, model, factor):
     def more(certificate):
-        event = max(certificate["events"], key=lambda one: one["coordinates"])
+        event = max(certificate["events"], key=lambda event: event["coordinates"])
         event["noise_std"] *= factor
 
     assert verify_model(refit(GOLDEN / model, tmp_path / "same")).recomputed_epsilon > 0

@@ -132,7 +132,7 @@ def test_frictionless_refuses_what_the_schema_does(model, tmp_path, column, wors
     for key in ("hash", "bytes"):
         del resource[key]
     report = frictionless.Resource(resource, basepath=str(folder)).validate()
-    assert [one[0] for one in report.flatten(["fieldName"])] == [column]
+    assert [error[0] for error in report.flatten(["fieldName"])] == [column]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -150,10 +150,12 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
     content = described(folder, "croissant.json")
     assert content["isLiveDataset"] is False
     assert content["license"] == "https://example.org/licence"
-    for one in content["distribution"]:
+    for distribution in content["distribution"]:
         assert (
-            one["sha256"]
-            == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
+            distribution["sha256"]
+            == hashlib.sha256(
+                (folder / distribution["contentUrl"]).read_bytes()
+            ).hexdigest()
         )
     dataset = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
     issues = dataset.metadata.ctx.issues
@@ -213,9 +215,11 @@ def test_images_are_described_as_their_files_hold_them(kind, tmp_path):
     field = described(tmp_path / "handout", "datapackage.json")["resources"][0][
         "schema"
     ]["fields"][1]
-    names = {one["value"]: one["label"] for one in field.get("categories", ())}
+    names = {
+        category["value"]: category["label"] for category in field.get("categories", ())
+    }
     told = [record["records/label"] for record in records]
-    assert [names.get(one, one) for one in told] == (
+    assert [names.get(label, label) for label in told] == (
         [str(label) for label in labels] if names else labels
     )
 

@@ -127,16 +127,16 @@ def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
     part, restricted = within.restricted(span)
     np.testing.assert_allclose(restricted, kept, atol=1e-12)
     for cell in np.flatnonzero(restricted):
-        every, some = (
+        every, kept_numbers = (
             numbers_at(column, w.draw(np.full(40_000, cell), random()))
             for w in (within, part)
         )
         inside = every[(every >= span[0]) & (every <= span[1])]
         assert near(len(inside) / len(every), kept[cell], len(every))
-        assert some.min() >= span[0]
-        assert some.max() <= span[1]
+        assert kept_numbers.min() >= span[0]
+        assert kept_numbers.max() <= span[1]
         assert (
-            abs(some.mean() - inside.mean()) < 0.06
+            abs(kept_numbers.mean() - inside.mean()) < 0.06
         )  # more than five standard errors of either
 
 

@@ -359,8 +359,8 @@ def test_shards_are_not_sampled_too():
 
 def test_noise_in_shares_costs_what_one_discrete_gaussian_does_and_a_larger_slack():
     alone, shared = (
-        gaussian_event(4.7, sampler=one)
-        for one in (Sampler.DISCRETE_GAUSSIAN, Sampler.SUMMED_GAUSSIAN)
+        gaussian_event(4.7, sampler=sampler)
+        for sampler in (Sampler.DISCRETE_GAUSSIAN, Sampler.SUMMED_GAUSSIAN)
     )
     slack, larger = (
         accounting.sampler_slack([event], 1.0)[0] for event in (alone, shared)

@@ -185,10 +185,10 @@ def test_no_sampler_eats_more_than_a_tenth_of_delta():
 def test_a_plan_says_its_noise_beside_what_records_add_up_to():
     plan = plan_sums(Budget(epsilon=1.0), (question(norm=2.0),))
     description = plan.describe(1000)
-    (one,) = description["releases"]
-    assert one["sensitivity"] == pytest.approx(2.0, rel=1e-3)
-    assert one["signal_to_noise"] == pytest.approx(
-        1000 * 2.0 / (one["noise_std"] * math.sqrt(10 * 2))
+    (release,) = description["releases"]
+    assert release["sensitivity"] == pytest.approx(2.0, rel=1e-3)
+    assert release["signal_to_noise"] == pytest.approx(
+        1000 * 2.0 / (release["noise_std"] * math.sqrt(10 * 2))
     )
     assert plan.describe(None)["releases"][0]["signal_to_noise"] is None
     assert description["megabytes_at_the_gate"] == pytest.approx(

@@ -83,15 +83,16 @@ def test_the_certificate_names_the_discovery_and_the_sum(discovery_result):
         r"ε of both together: schema (\S+) \+ table 2 = (\S+) at δ = 1e-05\.", page
     )
     costs = [
-        accounting.epsilon(some, 1e-5, Adjacency.ADD_REMOVE)
-        for some in (discovery_result.certificate.events, events)
+        accounting.epsilon(priced, 1e-5, Adjacency.ADD_REMOVE)
+        for priced in (discovery_result.certificate.events, events)
     ]
     assert all(
-        cost <= float(one) < cost + 1e-3
-        for cost, one in zip(costs, sentence.groups(), strict=True)
+        cost <= float(stated) < cost + 1e-3
+        for cost, stated in zip(costs, sentence.groups(), strict=True)
     )
     shown, alone = (
-        promised(one) for one in (release, released(discovery_result, discovery=None))
+        promised(printed)
+        for printed in (release, released(discovery_result, discovery=None))
     )  # by the public page
     assert shown["together"].epsilon == float(sentence[2])
     assert shown["right"] > alone["right"]

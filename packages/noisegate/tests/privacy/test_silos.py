@@ -41,7 +41,7 @@ def certified(members=(NORTH, SOUTH), *, overlapping=False, **changes):
         stated_by=None if overlapping else "the registry",
     )
     events = (
-        tuple(event for one in members for event in one.events)
+        tuple(event for member in members for event in member.events)
         if overlapping
         else NORTH.events
     )
@@ -60,9 +60,9 @@ def certified(members=(NORTH, SOUTH), *, overlapping=False, **changes):
 
 
 def test_a_record_of_disjoint_silos_pays_in_its_own_alone():
-    one = certified()
-    assert one.check() == NORTH.epsilon == one.epsilon > SOUTH.epsilon
-    assert one.composed == NORTH.events
+    certificate = certified()
+    assert certificate.check() == NORTH.epsilon == certificate.epsilon > SOUTH.epsilon
+    assert certificate.composed == NORTH.events
 
 
 def test_a_record_of_overlapping_silos_pays_in_all():
@@ -77,9 +77,9 @@ def test_a_record_of_overlapping_silos_pays_in_all():
 
 @pytest.mark.parametrize("overlapping", [False, True])
 def test_it_is_read_as_it_was_written(overlapping):
-    one = certified(overlapping=overlapping)
-    assert Certificate.from_json(one.to_json()) == one
-    assert one.silos.sentence in render(one)
+    certificate = certified(overlapping=overlapping)
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    assert certificate.silos.sentence in render(certificate)
 
 
 def test_an_epsilon_below_that_of_the_costliest_silo_is_refused():

@@ -99,8 +99,11 @@ def test_the_plan_asks_once_and_reads_back_what_it_asked():
     feature_map = moments.feature_map
     sums = moments.values
     std = moments.variance[0] ** 0.5
-    (one,) = feature_map.numeric
-    low, high = one.low * 121, one.high * 121  # of steps, of which the atom is the last
+    (entry,) = feature_map.numeric
+    low, high = (
+        entry.low * 121,
+        entry.high * 121,
+    )  # of steps, of which the atom is the last
     assert 0 <= low <= 20
     assert 39 <= high <= 121
     terms = np.clip((age - (low + high) / 2) * 2 / (high - low), -1, 1)

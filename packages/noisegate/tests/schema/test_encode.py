@@ -308,10 +308,10 @@ def test_positions_and_codes_become_typed_values():
 
 def test_what_no_encoder_makes_is_refused():
     schema = Schema((integer("n", 0, 9), boolean("b")))
-    one = np.zeros((1, 1), np.int32)
+    codes = np.zeros((1, 1), np.int32)
     with pytest.raises(ValueError, match="'n': a missing value"):
-        decode(EncodedTable(np.array([[np.nan]]), one), schema)
+        decode(EncodedTable(np.array([[np.nan]]), codes), schema)
     with pytest.raises(ValueError, match=r"'b': a code outside 0\.\.1"):
-        decode(EncodedTable(np.array([[0.0]]), one + 2), schema)
+        decode(EncodedTable(np.array([[0.0]]), codes + 2), schema)
     with pytest.raises(ValueError, match="another number of columns"):
-        decode(EncodedTable(np.zeros((1, 2)), one), schema)
+        decode(EncodedTable(np.zeros((1, 2)), codes), schema)

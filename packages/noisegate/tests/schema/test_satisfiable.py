@@ -255,7 +255,7 @@ def test_what_is_hardly_possible_is_said():
     never = [Impossible(values={"p": "1..", "q": "1.."})]
     assert Schema(either, constraints=never).hardly_satisfiable is None
     assert Schema(
-        [replace(one, atoms=()) for one in either], constraints=never
+        [replace(constraint, atoms=()) for constraint in either], constraints=never
     ).hardly_satisfiable
 
 

@@ -91,9 +91,11 @@ def read(data, schema=None, table="visits", **options):
     link = next(link for link in schema.links if link.name == table)
     with LinkedSource(data, schema, key=b"secret", **options) as source:
         transitions = list(source.read_transitions(link))
-    rows = Rows.concatenate([Rows(each.numeric, each.codes) for each in transitions])
+    rows = Rows.concatenate([Rows(batch.numeric, batch.codes) for batch in transitions])
     return WeightedRows(
-        rows.numeric, rows.codes, np.concatenate([each.weights for each in transitions])
+        rows.numeric,
+        rows.codes,
+        np.concatenate([batch.weights for batch in transitions]),
     ), link
 
 
@@ -183,8 +185,8 @@ def test_a_coarse_grid_may_leave_large_families_out_and_never_counts_them_more()
     with LinkedSource(data, schema) as source:
         weights = np.concatenate(
             [
-                each.weights
-                for each in source.read_transitions(schema.links[0], unit_weight=10)
+                rows.weights
+                for rows in source.read_transitions(schema.links[0], unit_weight=10)
             ]
         )
     assert sorted(set(weights.tolist())) == [0, 5]

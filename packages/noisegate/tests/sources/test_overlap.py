@@ -66,17 +66,19 @@ def test_hidden_and_empty_files_are_no_records(private, tmp_path):
 
 
 def test_tables_in_memory():
-    one = pa.table({"x": [1, 2, 3], "y": ["a", "b", None]})
-    for same in (one, pa.table(one.to_pydict()), one.to_pandas()):
+    table = pa.table({"x": [1, 2, 3], "y": ["a", "b", None]})
+    for same in (table, pa.table(table.to_pydict()), table.to_pandas()):
         with pytest.raises(DataError, match="the public table is the private one"):
             check_apart(
-                one if not isinstance(same, pd.DataFrame) else one.to_pandas().copy(),
+                table
+                if not isinstance(same, pd.DataFrame)
+                else table.to_pandas().copy(),
                 same,
             )
-    check_apart(one, one.slice(1))
-    check_apart(one, pa.table({"x": [1, 2, 4], "y": ["a", "b", None]}))
-    check_apart(one, "somewhere.csv")
-    check_apart(one, object())
+    check_apart(table, table.slice(1))
+    check_apart(table, pa.table({"x": [1, 2, 4], "y": ["a", "b", None]}))
+    check_apart(table, "somewhere.csv")
+    check_apart(table, object())
 
 
 def test_the_digest_of_a_folder_is_that_of_names_and_contents(private, tmp_path):

@@ -26,10 +26,10 @@ def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path
     path.write_bytes(HEADER + b"".join(RECORDS))
     path.chmod(0o600)
     parts = split_records(path, 0.25)
-    assert {one.stat().st_mode for one in parts} == {
+    assert {part.stat().st_mode for part in parts} == {
         path.stat().st_mode
     }  # nobody else may read a part
-    train, test = (one.read_bytes() for one in parts)
+    train, test = (part.read_bytes() for part in parts)
     assert train.startswith(HEADER[3:])
     assert test.startswith(HEADER[3:])
     assert sorted(RECORDS) == sorted(

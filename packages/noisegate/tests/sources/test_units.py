@@ -228,8 +228,8 @@ def test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run():
     names = pa.array(["a", "b"])
     limits = [limit(), limit()]
     first_run, second_run = (
-        rooms.hash_names({"who": names}, pa.array([], pa.string()), each.key).hashes
-        for each in limits
+        rooms.hash_names({"who": names}, pa.array([], pa.string()), limit.key).hashes
+        for limit in limits
     )
     assert not (first_run == second_run).any()
     assert len({bytes(row) for row in np.vstack([first_run, second_run])}) == 4

@@ -94,7 +94,7 @@ def test_means_shares_and_counts_are_those_of_the_records(model, real):
     )
     shares = (
         real.groupby("ill")["job"]
-        .apply(lambda each: (each == "nurse").mean())
+        .apply(lambda jobs: (jobs == "nurse").mean())
         .to_numpy()
     )
     assert values(model, "share(job = nurse) by ill")[:2] == pytest.approx(
@@ -177,10 +177,10 @@ def test_regressions_are_those_of_the_records(model, real):
         [np.corrcoef(real["x"], real["y"])[0, 1]], abs=0.01
     )
     left, right = (
-        one
+        variable
         - design[:, [0, 2, 3]]
-        @ np.linalg.lstsq(design[:, [0, 2, 3]], one, rcond=None)[0]
-        for one in (real["x"], real["y"])
+        @ np.linalg.lstsq(design[:, [0, 2, 3]], variable, rcond=None)[0]
+        for variable in (real["x"], real["y"])
     )
     assert values(model, "partial(x, y | job)") == pytest.approx(
         [np.corrcoef(left, right)[0, 1]], abs=0.01
@@ -225,7 +225,7 @@ def test_tables_answer_odds_independence_and_survival(model, real):
         ("job = smith: ", real[real["job"] == "smith"]),
     ]
     parts = [
-        ([one for one in grouped if one.name.startswith(name)], name, part)
+        ([answer for answer in grouped if answer.name.startswith(name)], name, part)
         for name, part in groups
     ]
     for answers, name, part in (everybody, *parts):
@@ -233,12 +233,12 @@ def test_tables_answer_odds_independence_and_survival(model, real):
         event = part["ill"][part["days"].notna()].to_numpy()
         at = 0
         surviving = 1.0
-        for one in answers:
-            cut = float(one.name.removeprefix(f"{name}beyond "))
+        for answer in answers:
+            cut = float(answer.name.removeprefix(f"{name}beyond "))
             for day in np.unique(time[(time >= at) & (time < cut)]):
                 surviving *= 1 - ((time == day) & event).sum() / (time >= day).sum()
             at = cut
-            assert one.value == pytest.approx(surviving, abs=0.02)
+            assert answer.value == pytest.approx(surviving, abs=0.02)
     with pytest.raises(OptionError, match="'x' is a number"):
         model.infer("survival(days, ill) by x")
 
@@ -319,11 +319,11 @@ def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
 
 
 def test_the_records_themselves_have_no_sampling_error(model):
-    (one,) = model.infer("mean(y)", finite=True)
+    (of_records,) = model.infer("mean(y)", finite=True)
     (other,) = model.infer("mean(y)")
-    assert one.sampling == 0
+    assert of_records.sampling == 0
     assert other.sampling > 0
-    assert one.high - one.low < other.high - other.low
+    assert of_records.high - of_records.low < other.high - other.low
 
 
 def test_records_of_the_model_are_drawn_once_for_all_answers(model, monkeypatch):

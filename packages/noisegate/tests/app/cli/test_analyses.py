@@ -60,7 +60,7 @@ def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):
     settings = json.loads(ended.out)["certificate"]["public"]["settings"]
     assert settings["moments_share"] == 0.43
     assert settings["moments"] == ["age", "job"]
-    assert [one.question for one in read_analyses(analyses)][1:] == [
+    assert [analysis.question for analysis in read_analyses(analyses)][1:] == [
         "share(job = nurse)",
         "median(age)",
     ]

@@ -40,10 +40,10 @@ def test_what_is_said_of_a_file_at_the_door(case, cli, tmp_path, monkeypatch):
     ended = cli(*case["run"].split(), "-o", "out.toml")
     printed = " ".join(ended.err.split())
     assert ended.code == (0 if "holds" in case else 2), printed
-    absent = [each for each in case.get("says", ()) if each not in printed]
+    absent = [phrase for phrase in case.get("says", ()) if phrase not in printed]
     written = Path("out.toml").read_text("utf-8") if "holds" in case else printed
     assert not absent + [
-        each for each in case.get("holds", ()) if each not in written
+        phrase for phrase in case.get("holds", ()) if phrase not in written
     ], written
     assert "SECRET" not in printed + ended.out
     assert Path("out.toml").exists() == ("holds" in case)

@@ -105,8 +105,8 @@ def parts(desk):
     folder = desk.folder / "parts"
     folder.mkdir()
     lines = rows(200)
-    for name, some in (("a.csv", lines[:100]), ("b.csv", lines[100:])):
-        (folder / name).write_text("\n".join([HEADER, *some]) + "\n")
+    for name, part_lines in (("a.csv", lines[:100]), ("b.csv", lines[100:])):
+        (folder / name).write_text("\n".join([HEADER, *part_lines]) + "\n")
     return folder
 
 

@@ -47,7 +47,7 @@ def test_effective_n_is_what_a_simulation_finds():
     off = {"ill": [], "nurse": []}
     for seed in range(60):
         model = fitted_model(1_000, seed=seed, fit_options={"steps": 60})
-        expected.append([one.records for one in model.effective_n()])
+        expected.append([effective.records for effective in model.effective_n()])
         for name, question in (
             ("ill", "share(ill = true)"),
             ("nurse", "share(job = nurse)"),
@@ -66,7 +66,11 @@ def test_effective_n_is_what_a_simulation_finds():
 
 def test_a_pair_that_was_not_measured_is_worth_nothing():
     model = fitted_model(1_000, pairs="none")
-    assert [one.records > 0 for one in model.effective_n()] == [True, True, False]
+    assert [effective.records > 0 for effective in model.effective_n()] == [
+        True,
+        True,
+        False,
+    ]
     guard_text = guard(model, 10)
     assert "pair" not in guard_text.summary
     assert "nothing for 1 column or pair, which was not measured" in guard_text.sentence
@@ -104,7 +108,7 @@ def test_files_say_what_their_rows_are_worth(folder, tmp_path, cli):
     )
     page = json.loads((tmp_path / "copy.csv-metadata.json").read_text("utf-8"))
     assert page["url"] == "copy.csv"
-    assert [one["columns"] for one in page["notes"][0]["effective_n"]] == [
+    assert [effective["columns"] for effective in page["notes"][0]["effective_n"]] == [
         ["ill"],
         ["job"],
         ["ill", "job"],

@@ -34,9 +34,17 @@ def answers():
 
     def released(epsilon=1.0, silos=tuple(SIZES), after=None, **request):
         request = request or {"schema": SCHEMA, "method": Pairwise(cells=6)}
-        each = epsilon if isinstance(epsilon, dict) else dict.fromkeys(silos, epsilon)
+        epsilon_of = (
+            epsilon if isinstance(epsilon, dict) else dict.fromkeys(silos, epsilon)
+        )
         return [
-            release(TABLES[name], silo=name, epsilon=each[name], after=after, **request)
+            release(
+                TABLES[name],
+                silo=name,
+                epsilon=epsilon_of[name],
+                after=after,
+                **request,
+            )
             for name in silos
         ]
 

@@ -22,9 +22,9 @@ def test_sums_and_variances_add_up(answers):
     )
     merged = add_up(released)
     for name, values in merged.values.items():
-        assert np.allclose(values, sum(one.values[name] for one in released))
+        assert np.allclose(values, sum(release.values[name] for release in released))
         assert merged.noise_std[name] == pytest.approx(
-            np.hypot.reduce([one.noise_std[name] for one in released])
+            np.hypot.reduce([release.noise_std[name] for release in released])
         )
     # Each record counts once, whatever silo it is in.
     assert merged.values["counts"].sum() == pytest.approx(sum(SIZES.values()), abs=5)
@@ -40,13 +40,13 @@ def test_merged_silos_are_as_good_as_the_pooled_table_but_for_the_noise(answers)
 
 
 def test_disjoint_silos_cost_the_largest_epsilon(answers):
-    each = {"north": 1.0, "south": 0.5, "west": 2.0}
-    released = answers(epsilon=each, **ONE_ROUND)
+    epsilon_of = {"north": 1.0, "south": 0.5, "west": 2.0}
+    released = answers(epsilon=epsilon_of, **ONE_ROUND)
     disjoint = add_up(released, stated_by="the registry").certificate
     assert disjoint.epsilon == 2.0
     assert disjoint.check() == accounting.epsilon(released[2].certificate.events, 1e-5)
     overlapping = add_up(released, overlapping=True).certificate
-    every = [event for one in released for event in one.certificate.events]
+    every = [event for release in released for event in release.certificate.events]
     assert overlapping.check() == accounting.epsilon(every, 1e-5) > 2.0
     assert "the registry states" in str(disjoint.card().facts["silos"])
     assert "composed" in overlapping.card().facts["silos"]
@@ -69,7 +69,7 @@ def test_a_model_folder_lists_the_silos_and_can_be_recomputed(answers, tmp_path)
     verified = verify(tmp_path / "model")
     members = verified.certificate.silos.members
     assert [silo.certificates for silo in members] == [
-        (one.certificate.digest(),) for one in released
+        (release.certificate.digest(),) for release in released
     ]
     page = (tmp_path / "model" / "certificate.md").read_text()
     assert "3 silos were added up: north, south, west. the registry states" in page
@@ -167,9 +167,11 @@ def test_who_states_that_silos_are_disjoint_goes_with_that(answers):
 
 def test_a_plan_that_is_not_that_of_its_settings_is_refused(answers):
     false = []
-    for one in answers(**ONE_ROUND):
-        public = {**one.certificate.public, "plan": "0" * 64}
-        false.append(replace(one, certificate=replace(one.certificate, public=public)))
+    for answer in answers(**ONE_ROUND):
+        public = {**answer.certificate.public, "plan": "0" * 64}
+        false.append(
+            replace(answer, certificate=replace(answer.certificate, public=public))
+        )
     with pytest.raises(
         ModelError,
         match="states the plan 0000000000000000, and its settings are those of",

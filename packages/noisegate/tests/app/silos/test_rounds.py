@@ -49,13 +49,17 @@ def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(
     merged = add_up(answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}))
     requests.clear()
     answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}, after=merged)
-    maps = [one for one in requests if "pairs" in one]
+    maps = [request for request in requests if "pairs" in request]
     assert len(maps) >= len(SIZES)
-    assert all(one["pairs"].tables == maps[0]["pairs"].tables for one in maps)
+    assert all(
+        feature_maps["pairs"].tables == maps[0]["pairs"].tables for feature_maps in maps
+    )
     assert all(
         np.array_equal(mine.cuts, first.cuts)
-        for one in maps
-        for mine, first in zip(one["pairs"].bins, maps[0]["pairs"].bins, strict=True)
+        for feature_maps in maps
+        for mine, first in zip(
+            feature_maps["pairs"].bins, maps[0]["pairs"].bins, strict=True
+        )
     )
 
 

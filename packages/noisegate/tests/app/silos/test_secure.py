@@ -70,7 +70,7 @@ def exact():
         .values
         for name in SIZES
     ]
-    return {name: sum(one[name] for one in pooled) for name in pooled[0]}
+    return {name: sum(table[name] for table in pooled) for name in pooled[0]}
 
 
 @pytest.mark.parametrize("colluding", [0, 1, 2])

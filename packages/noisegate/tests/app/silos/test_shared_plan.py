@@ -38,9 +38,11 @@ def run(**changes):
 
 
 def identity(**changes):
-    one = settle_run(run(**changes))
+    settled = settle_run(run(**changes))
     return plan_id(
-        one.method, one.schema, calibrated_plan(one.method, one.schema, one.budget)
+        settled.method,
+        settled.schema,
+        calibrated_plan(settled.method, settled.schema, settled.budget),
     )
 
 
@@ -92,12 +94,12 @@ def test_replaced_records_and_bought_schemas_are_refused():
 
 def test_a_published_plan_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "plan.json"
-    one = settle_run(run())
-    assert write_plan(one, path) == identity()
+    settled = settle_run(run())
+    assert write_plan(settled, path) == identity()
     read = read_plan(path)
-    assert read.method == one.method
-    assert read.schema.digest() == one.schema.digest()
-    assert read.budget == one.budget
+    assert read.method == settled.method
+    assert read.schema.digest() == settled.schema.digest()
+    assert read.budget == settled.budget
     assert read_plan(path, epsilon=3.0).budget.epsilon == 3.0
     assert read.method.cells == 24
 

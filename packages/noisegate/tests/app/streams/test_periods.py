@@ -233,11 +233,13 @@ def plays(stream, tmp_path, stages):
                 for path, noisy in answered.items()
             )
         total = Release.load(tmp_path / f"{name}3").values["one-way"].ravel()
-        each = [
+        noisy_sums = [
             np.load(state / f"{period:04}.one-way.npz")["noisy"].ravel()
             for period in (1, 2, 3)
         ]
-        assert np.allclose(sum(each) * total[0], sum(each)[0] * total, rtol=1e-12)
+        assert np.allclose(
+            sum(noisy_sums) * total[0], sum(noisy_sums)[0] * total, rtol=1e-12
+        )
     return count
 
 

@@ -259,9 +259,9 @@ def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
             looked_at(rest + [2**40] * count).discover() for _ in range(runs)
         )
         return sum(
-            one.schema.column("x").upper >= 2**39
-            for one in discoveries
-            if "[columns.x]" in one.toml
+            discovery.schema.column("x").upper >= 2**39
+            for discovery in discoveries
+            if "[columns.x]" in discovery.toml
         )
 
     assert within_the_guarantee(hits(extreme), runs, hits(extreme + 1), runs)
@@ -360,7 +360,7 @@ def test_empty_cells_are_hardly_ever_taken_for_occupied():
         seen("continuous", np.zeros(0), noise=10.0, seed=seed) for seed in range(300)
     ]
     # Each with probability 1/1000: more than six of 300 with probability below 1e-7.
-    assert sum(one is not None for one in results) <= 6
+    assert sum(result is not None for result in results) <= 6
 
 
 @pytest.mark.parametrize(

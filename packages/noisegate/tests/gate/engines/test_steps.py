@@ -111,7 +111,9 @@ def test_samples_are_drawn_for_each_record_of_each_part(
             session._steps.held_records.held_pass._job._task.samples.rate
             == steps_of(session.plan).event.rate
         )
-    assert len({tuple(one) for one in noisy_sums}) == 3  # each has a sample of its own
+    assert (
+        len({tuple(noisy_sum) for noisy_sum in noisy_sums}) == 3
+    )  # each has a sample of its own
 
 
 def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(
@@ -277,7 +279,7 @@ def test_questions_are_asked_before_between_and_after_steps(joined, data, exactl
         assert not joined.alive
         assert noisy_sums == expected(session, parts_of(TWO, data, workers=2), 3)
     assert joined.hired == 2
-    assert {one.sum() for one in counts} == {float(ROWS)}
+    assert {count.sum() for count in counts} == {float(ROWS)}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

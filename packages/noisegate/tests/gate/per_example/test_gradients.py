@@ -130,8 +130,8 @@ def test_adding_removing_or_changing_a_record(make, position):
     # The bound is met but for rounding, two factors being coarser.
     assert max(added) > 0.97 * units**2
     assert min(added) == 0
-    some = list(with_it.values())[::5]
-    assert max(squared(a - b) for a in some for b in some) <= 4 * units**2
+    every_fifth = list(with_it.values())[::5]
+    assert max(squared(a - b) for a in every_fifth for b in every_fifth) <= 4 * units**2
 
 
 @pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])

@@ -126,17 +126,17 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(everyone):
         "sampling_probability": 1.0,
     }
     with opened(plan=plan_of(**plan), loss=plain) as session:
-        one = session.step({"w": weight})["w"]
+        plain_sum = session.step({"w": weight})["w"]
     with opened(
         plan=plan_of(**plan, factored=True),
         loss=FactoredLoss(inputs=inputs, loss=of_outputs),
         microbatch=32,
     ) as session:
-        other = session.step({"w": weight})["w"]
+        factored_sum = session.step({"w": weight})["w"]
     noise = steps_of(session.plan).noise_std_natural
-    assert one.norm() > 100 * noise
+    assert plain_sum.norm() > 100 * noise
     # Noise of both, and two roundings toward zero to 2⁻¹² in each record.
-    assert (one - other).abs().max() < 12 * noise + 80 * 0.5 * 3 / 4096
+    assert (plain_sum - factored_sum).abs().max() < 12 * noise + 80 * 0.5 * 3 / 4096
 
 
 def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):

@@ -42,7 +42,7 @@ def silos(count, tmp_path, **changes):
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_masks_cancel(count, tmp_path):
-    total = sum(one.mask("pairs", 50) for one in silos(count, tmp_path))
+    total = sum(silo.mask("pairs", 50) for silo in silos(count, tmp_path))
     assert total.dtype == np.uint64
     assert not total.any()
 
@@ -56,8 +56,8 @@ def test_signed_values_of_any_size_come_out_of_the_masks(tmp_path):
         ]
     )
     masked = [
-        row.view(np.uint64) + one.mask("sums", 5)
-        for row, one in zip(values, silos(3, tmp_path), strict=True)
+        row.view(np.uint64) + silo.mask("sums", 5)
+        for row, silo in zip(values, silos(3, tmp_path), strict=True)
     ]
     sent = [words_from_halves(halves_of_words(row[:, None])) for row in masked]
     assert np.array_equal(sum(sent)[:, 0].view(np.int64), values.sum(axis=0))
@@ -82,7 +82,7 @@ def test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common(tm
             {"keys": dict(list(first.sum.keys.items())[:2])},
         )
     ]
-    masks = [one.mask("pairs", 100) for one in (first, *others)] + [
+    masks = [context.mask("pairs", 100) for context in (first, *others)] + [
         first.mask("counts", 100)
     ]
     for one, two in combinations(masks, 2):
@@ -91,7 +91,7 @@ def test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common(tm
 
 
 def test_marks_are_on_disk_before_anything_is_masked(tmp_path, monkeypatch):
-    one = silos(2, tmp_path)[0]
+    silo = silos(2, tmp_path)[0]
     synced = []
     sync = os.fsync
 
@@ -100,10 +100,10 @@ def test_marks_are_on_disk_before_anything_is_masked(tmp_path, monkeypatch):
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    one.mark_used()
-    mark = one.used_folder / one.sum.identity
+    silo.mark_used()
+    mark = silo.used_folder / silo.sum.identity
     assert synced == [
-        path.stat().st_ino for path in (mark, one.used_folder, one.used_folder.parent)
+        path.stat().st_ino for path in (mark, silo.used_folder, silo.used_folder.parent)
     ]
 
 

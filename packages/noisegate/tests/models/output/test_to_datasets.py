@@ -67,7 +67,8 @@ def test_images_become_an_image_column(labels):
     batch = next(model.images(5, seed=2))
     assert isinstance(data_set.features["image"], datasets.Image)
     assert np.array_equal(
-        np.stack([np.asarray(one) for one in data_set["image"]]), batch.pixels[..., 0]
+        np.stack([np.asarray(image) for image in data_set["image"]]),
+        batch.pixels[..., 0],
     )
     if labels is None:
         return

@@ -89,21 +89,21 @@ def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
     (make, concat, types) = TABLES[kind]
     random = np.random.default_rng(seed)
     every = [
-        (group, eval(one))
+        (group, eval(table))
         for group, named in EXPECTED["types"][kind].items()
-        for one in named
+        for table in named
     ]
     drawn = draw.draw(st.lists(st.sampled_from(every), min_size=2, max_size=6))
     columns = {
-        f"c{i}": column(kind, *one, random, rows, gaps=gaps and rows > 3)
-        for i, one in enumerate(drawn)
+        f"c{i}": column(kind, *table, random, rows, gaps=gaps and rows > 3)
+        for i, table in enumerate(drawn)
     }
     schema = draft_schema(make(columns))
     frame = make({name: columns[name] for name in schema.names})
     model = synthesize(frame, schema=schema, **QUICK)
     loaded = load(model.save(tmp_path_factory.mktemp("types") / "model"))
     like = loaded.sample(5, like=frame)
-    dtypes = {name: one for name, one in types(frame).items() if stated(one)}
+    dtypes = {name: dtype for name, dtype in types(frame).items() if stated(dtype)}
     assert type(like) is type(frame)
     assert types(like) == types(frame) == types(concat([frame, like]))
     for sample in (model.sample(5), loaded.sample(5)):

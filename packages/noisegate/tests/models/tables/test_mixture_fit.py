@@ -72,25 +72,25 @@ def fit(tables, label=LABEL, settings=SMALL, seed=0):
     )
 
 
-def shares_of(one):
+def shares_of(fit):
     """The share of each class, (classes,)."""
-    return one.tables.class_counts / one.tables.class_counts.sum()
+    return fit.tables.class_counts / fit.tables.class_counts.sum()
 
 
-def parts_of(one):
+def parts_of(fit):
     """Components' shares of their class, (classes, K), and each column's cells, (classes, K, cells)."""
-    cells = one.components.cells.transpose(0, 2, 1)
-    return one.components.weights, [
-        cells[:, :, span] for span in one.tables.column_slices
+    cells = fit.components.cells.transpose(0, 2, 1)
+    return fit.components.weights, [
+        cells[:, :, span] for span in fit.tables.column_slices
     ]
 
 
-def joint_of(one, label=LABEL):
+def joint_of(fit, label=LABEL):
     """The fitted mixture as one table of all columns, the label where it stands."""
-    weights, columns = parts_of(one)
+    weights, columns = parts_of(fit)
     joint = np.einsum(
         "y,yk,yka,ykb,ykc->yabc" if label is not None else "y,yk,yka,ykb,ykc,ykd->abcd",
-        shares_of(one),
+        shares_of(fit),
         weights,
         *columns,
     )
@@ -147,9 +147,9 @@ def test_where_pairs_drown_a_fit_is_about_as_near_to_the_truth_as_its_start():
             )
             for n in (0, 120)
         ]
-        for one in fits:
-            one.run()
-        away.append([from_pairs(joint_of(one), truth()) for one in fits])
+        for search in fits:
+            search.run()
+        away.append([from_pairs(joint_of(search), truth()) for search in fits])
     start, end = np.mean(away, axis=0)
     assert end < 1.1 * start
 
@@ -168,8 +168,8 @@ def test_triples_are_matched():
         released(columns_measured(pairs=False, triples=[triple]), 5.0),
         settings=MixtureSettings(components=40, steps=300),
     )
-    for one in (pairs_only, both, triples_only):
-        one.run()
+    for search in (pairs_only, both, triples_only):
+        search.run()
     assert distance(joint_of(both), truth()) < 0.02
     assert distance(joint_of(triples_only), truth()) < 0.02
     assert distance(joint_of(both), truth()) < 0.7 * distance(
@@ -179,8 +179,8 @@ def test_triples_are_matched():
 
 def test_classes_without_a_record_do_not_break_the_fit():
     tables = [
-        replace(one, counts=one.counts - 1e6)
-        for one in released(columns_measured(), 5.0)
+        replace(table, counts=table.counts - 1e6)
+        for table in released(columns_measured(), 5.0)
     ]
     model = fit(tables, settings=MixtureSettings(components=4, steps=20))
     model.run()
@@ -191,8 +191,8 @@ def test_classes_without_a_record_do_not_break_the_fit():
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     tables = released(columns_measured(), 20.0)
     fits = [fit(tables, seed=seed) for seed in (3, 3, 4)]
-    for one in fits:
-        one.run()
+    for search in fits:
+        search.run()
     assert joint_of(fits[0]).tobytes() == joint_of(fits[1]).tobytes()
     assert joint_of(fits[0]).tobytes() != joint_of(fits[2]).tobytes()
 
@@ -211,9 +211,15 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
     assert list(states) == list(range(1, whole.step + 1))
     assert whole.steps == whole.step
     # In the trial, at its last step, at the first of the fit, where either goes on, and close to the end.
-    each = settings.steps if far else SMALL.steps
+    interval = settings.steps if far else SMALL.steps
     for step in sorted(
-        {1, each, each + 1, *range(each, whole.step, each), whole.step - 1}
+        {
+            1,
+            interval,
+            interval + 1,
+            *range(interval, whole.step, interval),
+            whole.step - 1,
+        }
     ):
         again = new()
         again.load_state_dict(states[step])
@@ -264,7 +270,7 @@ def alike(records, std, *, columns=4, cells=12, seed=0):
         tables_of(
             codes,
             sizes,
-            [tuple(sorted(each)) for each in columns_of_tables],
+            [tuple(sorted(columns_of_table)) for columns_of_table in columns_of_tables],
             std,
             random,
         ),
@@ -282,9 +288,9 @@ def search_fit(tables, sizes, label, settings=SEARCH_SMALL):
 
 
 def fitted(released, settings=SEARCH_SMALL):
-    one = search_fit(*released, settings)
-    one.run()
-    return one
+    search = search_fit(*released, settings)
+    search.run()
+    return search
 
 
 def pair_of(joint, records, std, *, ordered, seed=0):
@@ -370,8 +376,8 @@ def test_of_independent_columns_next_to_no_dependence_is_left():
                 joint, 2_000, 25.0, ordered=ordered, seed=seed
             )
             apart = [
-                each - np.outer(each.sum(axis=1), each.sum(axis=0)) / each.sum()
-                for each in (fitted_pair, noisy)
+                tables - np.outer(tables.sum(axis=1), tables.sum(axis=0)) / tables.sum()
+                for tables in (fitted_pair, noisy)
             ]
             left.append(np.square(apart[0]).sum() / np.square(apart[1]).sum())
         assert np.mean(left) < 0.15
@@ -388,19 +394,19 @@ def test_a_clear_table_stays_as_it_was(ordered):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_columns_that_nearly_say_the_same_are_followed_to_the_noise(seed):
-    one = fitted(alike(9_000, 2.0, seed=seed))
-    assert one.discrepancy < 1.5
-    assert one.warning is None
+    model = fitted(alike(9_000, 2.0, seed=seed))
+    assert model.discrepancy < 1.5
+    assert model.warning is None
 
 
 def test_a_search_that_ends_far_goes_on_and_comes_nearer():
-    one = fitted(alike(200_000, 2.0), MixtureSettings(components=100, steps=40))
+    model = fitted(alike(200_000, 2.0), MixtureSettings(components=100, steps=40))
     first = fitted(alike(9_000, 2.0), MixtureSettings(components=100, steps=200))
     # Twice as many steps of the trial and of the fit, or once.
-    assert one.step == 4 * 40
+    assert model.step == 4 * 40
     assert first.step == 2 * 200
-    assert one.step == one.steps
-    assert first.discrepancy < 1.5 < FAR < one.discrepancy
+    assert model.step == model.steps
+    assert first.discrepancy < 1.5 < FAR < model.discrepancy
 
 
 def test_correlations_that_a_release_knows_are_kept_by_the_fit():
@@ -414,13 +420,15 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
     sizes = (32,) * 4
     pairs = list(combinations(range(4), 2))
     ranks = np.arange(32) - 15.5
-    one = fitted(
+    model = fitted(
         (tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings()
     )
-    means = [ranks @ one.components.cells[0, span] for span in one.tables.column_slices]
+    means = [
+        ranks @ model.components.cells[0, span] for span in model.tables.column_slices
+    ]
     for first, other in pairs:
         correlation = (
-            one.components.weights[0] * means[first] * means[other]
+            model.components.weights[0] * means[first] * means[other]
         ).sum() / (ranks**2).mean()
         assert correlation == pytest.approx(
             np.corrcoef(codes[first], codes[other])[0, 1], abs=0.015
@@ -429,18 +437,18 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
 
 def test_a_fit_far_from_its_release_says_so():
     released = alike(9_000, 2.0)
-    one = fitted(released, MixtureSettings(components=2, steps=30))
-    assert one.discrepancy > FAR
-    assert one.warning is not None
-    assert f"{one.discrepancy:.2g} times what the noise" in one.warning
-    assert '"components": 4, "steps": 90' in one.warning
+    model = fitted(released, MixtureSettings(components=2, steps=30))
+    assert model.discrepancy > FAR
+    assert model.warning is not None
+    assert f"{model.discrepancy:.2g} times what the noise" in model.warning
+    assert '"components": 4, "steps": 90' in model.warning
     assert search_fit(*released).warning is None  # not run yet
 
 
 def test_a_checkpoint_of_an_earlier_version_is_refused():
-    one = search_fit(*alike(500, 2.0))
+    model = search_fit(*alike(500, 2.0))
     with pytest.raises(ValueError, match="an earlier version"):
-        one.load_state_dict({"logits": np.zeros(3), "progress": np.zeros(6)})
+        model.load_state_dict({"logits": np.zeros(3), "progress": np.zeros(6)})
 
 
 def independent(records, std, *, columns=6, cells=8, seed=0):
@@ -459,10 +467,10 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
 
 
 def test_a_fit_of_columns_that_have_nothing_to_do_with_each_other_is_nearly_their_product():
-    one = fitted(independent(500, 30.0))
-    weights = one.components.weights
-    spans = one.tables.column_slices
-    cells = [one.components.cells[:, span].transpose(0, 2, 1) for span in spans]
+    model = fitted(independent(500, 30.0))
+    weights = model.components.weights
+    spans = model.tables.column_slices
+    cells = [model.components.cells[:, span].transpose(0, 2, 1) for span in spans]
     first, second = (np.einsum("ck,cka->a", weights, part) for part in cells[:2])
     both = np.einsum("ck,cka,ckb->ab", weights, cells[0], cells[1])
     assert np.abs(both - np.outer(first, second)).sum() / 2 < 0.15

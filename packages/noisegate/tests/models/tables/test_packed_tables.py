@@ -62,12 +62,12 @@ def measured(records, seed, columns, stds):
     random = np.random.default_rng(seed)
     return [
         table(
-            one,
-            exact(one, records)
-            + random.normal(scale=std, size=exact(one, records).shape),
+            table_columns,
+            exact(table_columns, records)
+            + random.normal(scale=std, size=exact(table_columns, records).shape),
             std,
         )
-        for one, std in zip(columns, stds, strict=True)
+        for table_columns, std in zip(columns, stds, strict=True)
     ]
 
 

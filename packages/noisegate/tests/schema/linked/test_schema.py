@@ -81,9 +81,9 @@ def test_toml_and_json_give_the_schema_back(tmp_path):
     assert LinkedSchema.from_json(schema.to_json()).digest() == schema.digest()
     schema.to_toml(tmp_path / "clinic.toml")
     assert read_schema(tmp_path / "clinic.toml") == schema
-    one = Schema([Boolean(name="ill")])
-    one.to_toml(tmp_path / "one.toml")
-    assert read_schema(tmp_path / "one.toml") == one
+    single = Schema([Boolean(name="ill")])
+    single.to_toml(tmp_path / "one.toml")
+    assert read_schema(tmp_path / "one.toml") == single
 
 
 def test_the_table_of_transitions():

@@ -230,8 +230,8 @@ def test_a_country_follows_from_its_city():
 
 def test_one_of_several_truth_values_is_true():
     columns = [Boolean(name=name) for name in ("bus", "car", "bike")]
-    one = OneOf(columns=("bus", "car", "bike"))
-    drawn = draw(schema_of(columns, relations=[one]))
+    relation = OneOf(columns=("bus", "car", "bike"))
+    drawn = draw(schema_of(columns, relations=[relation]))
     assert {sum(record) for record in zip(*drawn.values(), strict=True)} == {1}
 
 

@@ -152,9 +152,9 @@ def test_a_mutated_file_is_read_whole_or_refused_without_quoting_it(
                 patched.setattr(csv_file, "_PIECE_BYTES", size)
                 results.append(read_or_refusal(path, WAYS[way]))
         # Which fault of several is told may depend on the pieces.
-        assert len(set(results)) == 1 or all(isinstance(one, str) for one in results), (
-            content
-        )
+        assert len(set(results)) == 1 or all(
+            isinstance(result, str) for result in results
+        ), content
         if isinstance(results[0], int):
             assert results[0] == csv_fuzz_by_python(content), content
         outcomes.add(type(results[0]))

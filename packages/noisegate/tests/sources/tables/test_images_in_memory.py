@@ -37,9 +37,9 @@ def of_torch(images, labels, form):
     torch = pytest.importorskip("torch")
     make = {
         "pillow": picture,
-        "bytes": lambda one: one,
-        "tensor": lambda one: torch.from_numpy(np.moveaxis(one, -1, 0).copy()),
-        "floats": lambda one: torch.from_numpy(np.moveaxis(one, -1, 0) / 255),
+        "bytes": lambda image: image,
+        "tensor": lambda image: torch.from_numpy(np.moveaxis(image, -1, 0).copy()),
+        "floats": lambda image: torch.from_numpy(np.moveaxis(image, -1, 0) / 255),
     }[form]
 
     class Pairs(torch.utils.data.Dataset):
