@@ -4,15 +4,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     Datetime,
-    Integer,
-    Ordinal,
     Schema,
 )
 
@@ -23,16 +19,13 @@ sys.path.append(str(Path(__file__).parent))  # for image_files
 def schema():
     return Schema(
         (
-            Integer(name="age", lower=17, upper=90, missing=True),
-            Continuous(name="rate", lower=-1.5, upper=2.7, missing=True),
-            Categorical(
-                name="work",
-                levels=("Private", "Self, own", "other"),
-                other="other",
-                missing=True,
+            integer("age", 17, 90, missing=True),
+            continuous("rate", -1.5, 2.7, missing=True),
+            categorical(
+                "work", ("Private", "Self, own", "other"), other="other", missing=True
             ),
-            Ordinal(name="grade", levels=(1, 2, 3)),
-            Boolean(name="member", missing=True),
+            ordinal("grade", (1, 2, 3)),
+            boolean("member", missing=True),
             Date(name="born", lower=date(1900, 1, 1), upper=date(2020, 12, 31)),
             Datetime(
                 name="seen", lower=datetime(1960, 1, 1), upper=datetime(2030, 1, 1)

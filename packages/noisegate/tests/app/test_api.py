@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from tests.shared.columns import boolean, categorical, integer
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 import noisegate
 import noisegate.errors
@@ -18,15 +18,15 @@ from noisegate.errors import OptionError
 from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.models.linked import fit as linked_fit
 from noisegate.models.linked.model import LinkedModel
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
+from noisegate.schema import Date
 from noisegate.schema.linked.schema import LinkedSchema, LinkedTable
 
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=0, upper=100),
-        Continuous(name="rate", lower=0.0, upper=1.0),
-        Categorical(name="work", levels=("a", "b"), other="b"),
-        Boolean(name="member"),
+        integer("age", 0, 100),
+        continuous("rate"),
+        categorical("work", "ab", other="b"),
+        boolean("member"),
         Date(name="born", lower=date(1950, 1, 1), upper=date(2020, 1, 1)),
     ),
     label="member",

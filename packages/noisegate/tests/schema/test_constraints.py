@@ -7,7 +7,6 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.errors import SchemaError
 from noisegate.schema import (
-    Categorical,
     Comparison,
     Datetime,
     EncodedTable,
@@ -80,7 +79,7 @@ def test_constraints_read_as_written_and_come_back():
 
 def test_odd_names_and_levels_come_back_too():
     odd = (
-        Categorical(name='a "b\\c =', levels=('x"', "y z", "1..2")),
+        categorical('a "b\\c =', ('x"', "y z", "1..2")),
         integer("<=", 0, 9),
     )
     read = Schema(

@@ -2,26 +2,22 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer, ordinal
 
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     Datetime,
     EncodedTable,
-    Integer,
-    Ordinal,
     Schema,
 )
 
 SCHEMA = Schema(
     (
-        Categorical(name="job", levels=("nurse", "1", "2..3"), missing=True),
-        Integer(name="age", lower=17, upper=90, missing=True),
-        Boolean(name="member"),
-        Ordinal(name="grade", levels=(1, 2, 3)),
-        Continuous(name="rate", lower=-0.1, upper=1.0),
+        categorical("job", ("nurse", "1", "2..3"), missing=True),
+        integer("age", 17, 90, missing=True),
+        boolean("member"),
+        ordinal("grade", (1, 2, 3)),
+        continuous("rate", -0.1, 1.0),
         Date(name="born", lower=date(1950, 1, 1), upper=date(2020, 12, 31)),
         Datetime(
             name="seen",

@@ -5,27 +5,24 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 from tests.shared.patience import at_most_calls
 
 from noisegate.errors import SchemaError
 from noisegate.schema import (
-    Boolean,
-    Categorical,
     Comparison,
-    Continuous,
     Decimal,
     Impossible,
-    Integer,
     Schema,
 )
 from noisegate.schema.satisfiable import find_contradiction, satisfied_fraction
 
 COLUMNS = (
-    Integer(name="a", lower=0, upper=3, missing=True),
-    Integer(name="b", lower=1, upper=4),
-    Integer(name="c", lower=0, upper=2),
-    Categorical(name="k", levels=("x", "y"), missing=True),
-    Boolean(name="t"),
+    integer("a", 0, 3, missing=True),
+    integer("b", 1, 4),
+    integer("c", 0, 2),
+    categorical("k", "xy", missing=True),
+    boolean("t"),
 )
 VALUES = {
     "a": [None, 0, 1, 2, 3],
@@ -36,9 +33,9 @@ VALUES = {
 }
 # Grids with gaps, and atoms outside the bounds, which no interval holds and no rule compares.
 STEPPED = (
-    Integer(name="a", lower=0, upper=6, step=2, missing=True, atoms=[-7]),
+    integer("a", 0, 6, step=2, missing=True, atoms=[-7]),
     Decimal(name="b", lower=0.5, upper=2.5, step=0.5),
-    Integer(name="c", lower=0, upper=2, atoms=[-1, 9]),
+    integer("c", 0, 2, atoms=[-1, 9]),
     *COLUMNS[3:],
 )
 STEPPED_VALUES = VALUES | {
@@ -148,9 +145,9 @@ def test_it_agrees_with_counting_out_every_record(columns, values, times):
 
 
 REALS = (
-    Continuous(name="r", lower=0, upper=1),
-    Continuous(name="s", lower=0, upper=1, missing=True),
-    Integer(name="n", lower=0, upper=1),
+    continuous("r", 0, 1),
+    continuous("s", 0, 1, missing=True),
+    integer("n", 0, 1),
 )
 CLASHES = {
     "a cycle": ["r < s", "s < r"],
@@ -202,7 +199,7 @@ def test_real_numbers_that_do_not(case):
 
 
 def test_only_the_constraints_that_clash_are_named():
-    columns = [Integer(name=name, lower=0, upper=9) for name in ("p", "q", "r", "s")]
+    columns = [integer(name, 0, 9) for name in ("p", "q", "r", "s")]
     rules = [
         Comparison(left=left, relation="<", right=right)
         for left, right in ("pq", "sr", "qr", "rp")
@@ -216,7 +213,7 @@ def test_only_the_constraints_that_clash_are_named():
 def test_a_hard_search_ends_and_refuses_nothing():
     # Ten pigeons in nine holes: no record keeps to it, and no search of this kind sees that in good time.
     holes = [str(hole) for hole in range(9)]
-    columns = tuple(Categorical(name=f"p{index}", levels=holes) for index in range(10))
+    columns = tuple(categorical(f"p{index}", holes) for index in range(10))
     pairs = itertools.combinations(range(10), 2)
     apart = tuple(
         Impossible(values={f"p{i}": hole, f"p{j}": hole})
@@ -230,7 +227,7 @@ def test_a_hard_search_ends_and_refuses_nothing():
 def test_columns_whose_values_never_meet_end_the_search():
     """Whole numbers and halves raise each other by one step a round, up to bounds of a billion."""
     pair = (
-        Integer(name="a", lower=0, upper=10**9),
+        integer("a", 0, 10**9),
         Decimal(name="b", lower=0.5, upper=10**9 + 0.5, step=1.0),
     )
     rules = [
@@ -241,7 +238,7 @@ def test_columns_whose_values_never_meet_end_the_search():
 
 
 def test_what_is_hardly_possible_is_said():
-    wide = [Integer(name=name, lower=0, upper=10**6) for name in "pq"]
+    wide = [integer(name, 0, 10**6) for name in "pq"]
     equal = tuple(
         Comparison(left="p", relation=relation, right="q") for relation in ("<=", ">=")
     )
@@ -251,7 +248,7 @@ def test_what_is_hardly_possible_is_said():
     assert Schema(wide, constraints=equal[:1]).hardly_satisfiable is None
     assert Schema(wide).hardly_satisfiable is None
     # A record has one of two sums, and is 0 in the other, as an atom says.
-    either = [Integer(name=name, lower=0, upper=1_000_000, atoms=[0]) for name in "pq"]
+    either = [integer(name, 0, 1_000_000, atoms=[0]) for name in "pq"]
     never = [Impossible(values={"p": "1..", "q": "1.."})]
     assert Schema(either, constraints=never).hardly_satisfiable is None
     assert Schema(
@@ -261,9 +258,9 @@ def test_what_is_hardly_possible_is_said():
 
 def test_the_share_of_records_that_keep_is_what_counting_out_says():
     columns = (
-        Integer(name="a", lower=0, upper=3),
-        Integer(name="b", lower=0, upper=3),
-        Boolean(name="t"),
+        integer("a", 0, 3),
+        integer("b", 0, 3),
+        boolean("t"),
     )
     rules = (
         Comparison(left="a", relation="<=", right="b"),

@@ -5,14 +5,15 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, continuous, integer
 
 from noisegate import draft_schema
 from noisegate.errors import SchemaError
-from noisegate.schema import Boolean, Continuous, Date, Integer, Schema, pixel_schema
+from noisegate.schema import Date, Schema, pixel_schema
 from noisegate.schema.linked.schema import LinkedTable
 
-WEIGHT = Integer(name="weight", lower=0, upper=500)
-ILL = Boolean(name="ill")
+WEIGHT = integer("weight", 0, 500)
+ILL = boolean("ill")
 
 
 def test_a_file_keeps_them():
@@ -35,15 +36,15 @@ def test_they_are_shown_as_the_role_of_their_column():
     ("column", "message"),
     [
         (ILL, "'weight' is not one of the columns"),
-        (Boolean(name="weight"), "kind boolean; expected numbers"),
+        (boolean("weight"), "kind boolean; expected numbers"),
         (
             Date(name="weight", lower=date(2020, 1, 1), upper=date(2021, 1, 1)),
             "kind date; expected numbers",
         ),
-        (Continuous(name="weight", lower=-1, upper=1), "may be negative"),
-        (Continuous(name="weight", lower=0, upper=1, missing=True), "may be missing"),
+        (continuous("weight", -1, 1), "may be negative"),
+        (continuous("weight", 0, 1, missing=True), "may be missing"),
         (
-            Continuous(name="weight", lower=1, upper=9, limits=["<1"]),
+            continuous("weight", 1, 9, limits=["<1"]),
             "may be missing or beyond a limit",
         ),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.shared.columns import continuous, integer
 
 from noisegate import Pairwise, Schema, fit
 from noisegate.answers.infer import infer
@@ -18,12 +19,12 @@ from noisegate.schema.encode import encode
 
 LIMITS = ["n.d.", "<0.5", "≥ 40"]
 COLUMNS = [
-    Integer(name="x", lower=1, upper=39, missing=True, limits=LIMITS),
-    Integer(name="x", lower=1, upper=39, step=2, atoms=[0, 99], missing=True, limits=LIMITS),
+    integer("x", 1, 39, missing=True, limits=LIMITS),
+    integer("x", 1, 39, step=2, atoms=[0, 99], missing=True, limits=LIMITS),
     Decimal(name="x", lower=0.5, upper=40, step=0.1, missing=True, limits=LIMITS),
     Decimal(name="x", lower=0, upper=40, step=0.5, format="0,0", missing=True, limits=LIMITS),
-    Continuous(name="x", lower=0, upper=40, missing=True, limits=LIMITS),
-    Continuous(name="x", lower=0, upper=40, atoms=[-9, 1e12], missing=True, limits=LIMITS),
+    continuous("x", 0, 40, missing=True, limits=LIMITS),
+    continuous("x", 0, 40, atoms=[-9, 1e12], missing=True, limits=LIMITS),
 ]  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def test_each_limit_is_read_and_written_as_it_is_and_no_number_is_one(column):
     with pytest.raises(SchemaError, match=r"outside|whole number"):
         schema.region({"x": numbers[1]})
     rule = Comparison(left="x", relation="<", right="y")
-    both = Schema([column, Integer(name="y", lower=0, upper=2)], constraints=[rule])
+    both = Schema([column, integer("y", 0, 2)], constraints=[rule])
     twice = encode({"x": cells, "y": pa.array([0] * len(cells))}, both)
     assert not rule.broken(twice, both.layout, ())[:5].any()
 
@@ -74,7 +75,7 @@ def test_models_rest_on_the_number_of_each_limit():
 
 
 def test_a_schema_without_limits_has_the_form_that_it_always_had():
-    age = Integer(name="age", lower=0, upper=99)
+    age = integer("age", 0, 99)
     assert column_form(age) == {"kind": "integer", "lower": 0, "upper": 99}
 
 
@@ -97,7 +98,7 @@ def test_what_is_no_limit_is_refused(fields, message):
     with pytest.raises(SchemaError, match=message):
         Integer(name="x", **{"lower": 0, "upper": 9, **fields})
     with pytest.raises(SchemaError, match="is also one of missing_values"):
-        Schema([Integer(name="x", lower=0, upper=9, limits=["?"])])
+        Schema([integer("x", 0, 9, limits=["?"])])
     with pytest.raises(TypeError):
         Date(name="x", lower="2000-01-01", upper="2001-01-01", limits=["<5"])
 
@@ -147,9 +148,7 @@ def test_a_code_book_lists_limits_as_values_of_a_number(tmp_path):
     path = tmp_path / "book.csv"
     path.write_text("variable,type,min,max,values\nage,integer,18,89,90+=90 or older\n")
     (entry,) = read_dictionary(path).entries
-    assert entry.column == Integer(
-        name="age", lower=18, upper=89, missing=True, limits=["90+"]
-    )
+    assert entry.column == integer("age", 18, 89, missing=True, limits=["90+"])
 
 
 def test_a_discovery_keeps_the_limits_that_are_stated(tmp_path):

@@ -2,15 +2,13 @@ from datetime import date, datetime
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, continuous, integer
 
 from noisegate.errors import SchemaError
 from noisegate.schema import (
-    Boolean,
-    Continuous,
     Date,
     Datetime,
     Decimal,
-    Integer,
     Schema,
 )
 from noisegate.schema.layout import positions_of
@@ -81,7 +79,7 @@ def test_toml_and_json_give_the_schema_back(tmp_path):
     assert LinkedSchema.from_json(schema.to_json()).digest() == schema.digest()
     schema.to_toml(tmp_path / "clinic.toml")
     assert read_schema(tmp_path / "clinic.toml") == schema
-    single = Schema([Boolean(name="ill")])
+    single = Schema([boolean("ill")])
     single.to_toml(tmp_path / "one.toml")
     assert read_schema(tmp_path / "one.toml") == single
 
@@ -185,14 +183,12 @@ def test_below_a_dropped_record_all_is_dropped():
 
 
 def test_an_order_is_never_missing_and_has_no_codes_in_it():
-    columns = Schema(
-        [Integer(name="day", lower=0, upper=9, missing=True), Boolean(name="ill")]
-    )
+    columns = Schema([integer("day", 0, 9, missing=True), boolean("ill")])
     with pytest.raises(SchemaError, match="may be missing"):
         LinkedTable(
             name="visits", schema=columns, parent="patients", order="day", most=3
         )
-    columns = Schema([Integer(name="day", lower=0, upper=9, atoms=[99])])
+    columns = Schema([integer("day", 0, 9, atoms=[99])])
     with pytest.raises(SchemaError, match="atoms outside its bounds"):
         LinkedTable(
             name="visits", schema=columns, parent="patients", order="day", most=3
@@ -201,13 +197,11 @@ def test_an_order_is_never_missing_and_has_no_codes_in_it():
 
 def test_names_of_tables_are_names_of_files():
     with pytest.raises(SchemaError, match="table 'vi/sits': the name of a table"):
-        LinkedTable(name="vi/sits", schema=Schema([Boolean(name="ill")]))
-    tables = [
-        LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-    ]
+        LinkedTable(name="vi/sits", schema=Schema([boolean("ill")]))
+    tables = [LinkedTable(name="people", key="id", schema=Schema([boolean("ill")]))]
     tables.append(
         LinkedTable(
-            name="People", parent="people", most=2, schema=Schema([Boolean(name="ill")])
+            name="People", parent="people", most=2, schema=Schema([boolean("ill")])
         )
     )
     with pytest.raises(SchemaError, match="described more than once"):
@@ -216,7 +210,7 @@ def test_names_of_tables_are_names_of_files():
 
 ORDERS = [
     Date(name="day", lower=date(2000, 1, 3), upper=date(2020, 12, 28), step=7),
-    Integer(name="year", lower=68, upper=88),
+    integer("year", 68, 88),
     Decimal(name="age", lower=0, upper=120, step=0.25),
     Datetime(name="at", lower=datetime(2000, 1, 1), upper=datetime(2020, 1, 1)),
     Datetime(
@@ -243,7 +237,7 @@ def test_gaps_put_together_again_are_the_dates(order):
 
 
 def test_real_numbers_have_gaps_too():
-    order = Continuous(name="time", lower=-1.0, upper=3.0)
+    order = continuous("time", -1.0, 3.0)
     ticks = ticks_at(order, np.asarray([0.0, 0.5, 1.0]))
     np.testing.assert_allclose(ticks, [0.0, 2.0, 4.0])
     np.testing.assert_allclose(positions_at(order, ticks), [0.0, 0.5, 1.0])
@@ -252,7 +246,7 @@ def test_real_numbers_have_gaps_too():
 
 
 def test_an_origin_outside_the_bounds_is_moved_to_them():
-    order = Integer(name="day", lower=10, upper=50)
-    since = Integer(name="start", lower=0, upper=100)
+    order = integer("day", 10, 50)
+    since = integer("start", 0, 100)
     positions = positions_of(since, np.asarray([0, 10, 30, 99]))
     assert origin_ticks(order, since, positions).tolist() == [0, 0, 20, 40]
