@@ -582,7 +582,7 @@ def peak_of(address):
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
 def test_memory_does_not_grow_with_a_table(request, kind, tmp_path):
     peaks = []
-    for rows in (100_000, 1_500_000):
+    for rows in (100_000, 600_000):
         if kind == "postgresql":
             database = request.getfixturevalue("database")
             table = f"t{rows}"
@@ -603,5 +603,5 @@ def test_memory_does_not_grow_with_a_table(request, kind, tmp_path):
         count, megabytes = peak_of(address)
         assert count == rows
         peaks.append(megabytes)
-    print(kind, peaks)
-    assert peaks[1] < peaks[0] + 60
+    # All records of the larger table at once would take 48 MB more, or twice that.
+    assert peaks[1] < peaks[0] + 40
