@@ -97,7 +97,7 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
     before = gallery.listing()
     # The file of one image is short.
     with small_disk(10 if out == "made" else 4096):
-        ended = cli(f"sample {pictured.out} -n 2000 -o {out} --grid grid.png")
+        ended = cli(f"sample {pictured.out} -n 300 -o {out} --grid grid.png")
     assert ended.code == 2, ended.err
     assert f"{out} cannot be written" in " ".join(ended.err.split())
     assert gallery.listing() == before
