@@ -35,6 +35,26 @@ for line in json.loads(sys.argv[1]):
             sys.exit(f"{end.code}: {line}")
 """
 
+_EACH = """
+import contextlib, io, json, sys
+from noisegate.app.cli.start import put_in_order
+from noisegate.app.cli.main import run
+put_in_order()
+outcomes = []
+for line in json.loads(sys.argv[1]):
+    sys.argv = ["noisegate", *line]
+    out = io.StringIO()
+    err = io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            run()
+        except SystemExit as end:
+            code = end.code or 0
+    outcomes.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(outcomes))
+"""
+
 # The terminal is that of the process, so that Ctrl-C in it is a signal.
 _AT_A_TERMINAL = """
 import fcntl, os, signal, sys, termios
@@ -125,6 +145,26 @@ class Person:
         assert ended.returncode == 0, text[-3000:]
         assert "Traceback" not in text and "fault in noisegate" not in text, text
         return ended.stdout.decode("cp1252")
+
+    def types_each(self, lines, *, code):
+        """Runs many lines in one process, which imports once; returns how each of them ended."""
+        typed = json.dumps([shlex.split(line)[1:] for line in lines])
+        ended = subprocess.run(
+            [sys.executable, "-c", _EACH, typed],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            check=True,
+            timeout=PATIENCE,
+        )
+        outcomes = [
+            Ended(code=exit_code, out=out, err=err)
+            for exit_code, out, err in json.loads(ended.stdout)
+        ]
+        for line, outcome in zip(lines, outcomes, strict=True):
+            assert outcome.code == code, (line, outcome.err, outcome.out)
+            assert "Traceback" not in outcome.err, (line, outcome.err)
+        return outcomes
 
     def answers(self, line, answers):
         """Runs a line in a terminal, and types each answer where its question stands; returns the code and the text."""

@@ -139,27 +139,21 @@ def test_what_cannot_be_read_costs_nothing(person, server):
         f"oracle://me:{SECRET}@host/db?table=t": "oracle://me@host/db?table=t: records",
         "sqlite:///none.sqlite": "there is no such file",
     }
-    outcomes = []
-    for address, message in wrong.items():
-        ended = person.types(f"noisegate fit '{address}' {options}", code=2)
-        assert message in ended.err.replace("\n", " ")
-        assert ended.err.count("\n") == 1
-        outcomes.append(ended)
-    outcomes += [
-        person.types(f"noisegate split a.csv '{server}'", code=2),
-        person.types(f"noisegate fit --table '{server}&table=a' {options}", code=2),
-        person.types(f"noisegate fit --table 'a={server}' {options}", code=2),
-        person.types(f"noisegate fit '{server}' '{server}' {options}", code=2),
-        person.types(
-            f"noisegate evaluate --synthetic '{server}' --test x.csv --schema schema.toml",
-            code=2,
-        ),
-        person.types(f"noisegate sample '{server}' -n 1", code=2),
-        person.types(
-            f"noisegate fit schema.toml {options.replace('model', repr(server))}",
-            code=2,
-        ),
+    fits = [f"noisegate fit '{address}' {options}" for address in wrong]
+    refused = person.types_each(fits, code=2)
+    for outcome, message in zip(refused, wrong.values(), strict=True):
+        assert message in outcome.err.replace("\n", " ")
+        assert outcome.err.count("\n") == 1
+    misplaced = [
+        f"noisegate split a.csv '{server}'",
+        f"noisegate fit --table '{server}&table=a' {options}",
+        f"noisegate fit --table 'a={server}' {options}",
+        f"noisegate fit '{server}' '{server}' {options}",
+        f"noisegate evaluate --synthetic '{server}' --test x.csv --schema schema.toml",
+        f"noisegate sample '{server}' -n 1",
+        f"noisegate fit schema.toml {options.replace('model', repr(server))}",
     ]
+    outcomes = [*refused, *person.types_each(misplaced, code=2)]
     [account] = person.types("noisegate ledger show --json").json["accounts"]
     assert account["committed"] == account["reserved"] == 0
     no_secret(person, *outcomes)
