@@ -21,15 +21,15 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Continual, gaussian_of
 from noisegate.privacy.silos import PERIOD_PREFIX, Stream
 from noisegate.schema import Categorical, Schema
-from noisegate_evaluate.auditing.measure import Seen
+from noisegate_evaluate.auditing.observation import Observation
 
 PERIODS, RECORDS = 6, 20
 SCHEMA = Schema(tuple(Categorical(name=name, levels=("a", "b", "c")) for name in "xyz"))
 
 
-def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
+def runs(epsilon: float, count: int) -> tuple[list[Observation], Certificate]:
     """Returns what is seen of so many streams, half of them in each world, and the certificate of one."""
-    seen = []
+    observations = []
     random = np.random.default_rng(0)
     tables = [_table(random, RECORDS) for _ in range(PERIODS)]
     worlds = [tables, [pa.concat_tables([tables[0], _table(random, 1)]), *tables[1:]]]
@@ -46,7 +46,7 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
                     for name in ("pairs", "one-way")
                 }
             )
-        one = Seen(world=run % 2)
+        observation = Observation(world=run % 2)
         for name in exact[0]:
             event = next(
                 event for event in release.certificate.events if event.name == name
@@ -60,14 +60,14 @@ def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
                 event.weights, PERIODS
             )
             told = release.values[PERIOD_PREFIX + name].T
-            one.answer(
+            observation.add_answer(
                 name,
                 factor @ told / fresh,
                 np.stack([factor @ world[name] / fresh for world in exact]),
             )
-        seen.append(one)
+        observations.append(observation)
     events = [gaussian_of(event) for event in release.certificate.events]
-    return seen, replace(release.certificate, events=tuple(events))
+    return observations, replace(release.certificate, events=tuple(events))
 
 
 @contextmanager

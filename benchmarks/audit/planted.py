@@ -32,7 +32,7 @@ from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, ZeroConcentrated
 from noisegate.sources import linked as linked
-from noisegate_evaluate.auditing.measure import Seen
+from noisegate_evaluate.auditing.observation import Observation
 
 Bug = Callable[[], AbstractContextManager[None]]
 
@@ -158,7 +158,7 @@ def sensitivity(records: int) -> float:
 
 def choices(
     score: Callable[[Any], float], *, epsilon: float, runs: int
-) -> tuple[list[Seen], Certificate]:
+) -> tuple[list[Observation], Certificate]:
     """Returns what an attacker sees of a choice between two pairs of columns, in two neighbouring worlds.
 
     All records are alike but one: in world 1 it is the one that both columns of the first pair tell apart, in world 0
@@ -166,12 +166,14 @@ def choices(
     """
     worlds = [np.array([[RECORDS, 0], [0, 0]]), np.array([[RECORDS - 1, 0], [0, 1]])]
     random = np.random.default_rng()
-    seen = []
+    observations = []
     for run in range(runs):
         world = run % 2
         gain = epsilon * score(worlds[world]) / (2 * sensitivity(RECORDS))
         first = random.uniform() < 1 / (1 + math.exp(-min(gain, 700.0)))
-        seen.append(Seen(world=world, form=str(first), score=1.0 if first else -1.0))
+        observations.append(
+            Observation(world=world, digest=str(first), score=1.0 if first else -1.0)
+        )
     event = ZeroConcentrated(
         name="choice", rho=epsilon**2 / 8, mechanism="exponential mechanism"
     )
@@ -188,4 +190,4 @@ def choices(
         hashes={},
         ledger=None,
     )
-    return seen, certificate
+    return observations, certificate

@@ -51,7 +51,7 @@ SEAMS = {
     # What is handed out.
     "folder": "noisegate.models.folder",
     # What looks for bugs.
-    "audit_bounds": "noisegate_evaluate.auditing.measure",
+    "audit_bounds": "noisegate_evaluate.auditing.bounds",
 }
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 from tests.shared.stated import sampled, summed
 
 from noisegate.privacy.events import Adjacency, Sampler, ZeroConcentrated
-from noisegate_evaluate.auditing import measure as bounds
+from noisegate_evaluate.auditing import bounds
 
 GAUSSIAN = summed(sensitivity=2.0**20, noise_std=2.0**20)
 SAMPLED = sampled(
@@ -67,7 +67,7 @@ def test_guesses_at_random_say_nothing_and_perfect_ones_much():
         bounds.sensitivity_factor([concentrated], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4)
         > 2
     )
-    assert bounds.scaled(concentrated, 2.0).rho == 0.04
+    assert bounds.more_sensitive(concentrated, 2.0).rho == 0.04
 
 
 def test_the_bound_of_one_run_on_guesses_at_random_and_on_perfect_ones():
@@ -76,7 +76,7 @@ def test_the_bound_of_one_run_on_guesses_at_random_and_on_perfect_ones():
 
     def bound(scores):
         return bounds.one_run_epsilon(
-            bounds.right_guesses(coins, scores, 200),
+            bounds.count_right_guesses(coins, scores, 200),
             200,
             len(coins),
             delta=1e-8,

@@ -25,10 +25,10 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import plan_steps
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Integer, Schema
-from noisegate_evaluate.auditing.measure import (
+from noisegate_evaluate.auditing.bounds import (
+    count_right_guesses,
+    more_sensitive,
     one_run_epsilon,
-    right_guesses,
-    scaled,
     sensitivity_factor,
 )
 
@@ -99,7 +99,7 @@ def audit():
 
 def by_one_run(coins, scores):
     """The largest ε that right guesses refute: the highest scores are guessed in, the lowest out."""
-    right = right_guesses(coins, scores, GUESSES)
+    right = count_right_guesses(coins, scores, GUESSES)
     return one_run_epsilon(right, GUESSES, len(coins), delta=DELTA, chance=CHANCE / 6)
 
 
@@ -108,7 +108,7 @@ def by_noise(coins, guesses, event):
     factor = sensitivity_factor(
         [event], Adjacency.ADD_REMOVE, guesses[coins], guesses[~coins], CHANCE / 6
     )
-    return accounting.epsilon([scaled(event, factor)], DELTA) if factor else 0.0
+    return accounting.epsilon([more_sensitive(event, factor)], DELTA) if factor else 0.0
 
 
 @pytest.mark.slow

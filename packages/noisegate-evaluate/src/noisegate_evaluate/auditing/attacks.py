@@ -21,6 +21,13 @@ from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.linked.schema import LinkedSchema
 from noisegate.sources.tables.tables import TableSource
+from noisegate_evaluate.auditing.bounds import (
+    beyond_best_threshold,
+    count_right_guesses,
+    more_sensitive,
+    one_run_epsilon,
+    sensitivity_factor,
+)
 from noisegate_evaluate.auditing.examples import (
     UNIT,
     FamilyWorlds,
@@ -28,19 +35,13 @@ from noisegate_evaluate.auditing.examples import (
     candidates,
     made_up_family,
 )
-from noisegate_evaluate.auditing.measure import (
-    AuditReport,
-    Seen,
-    by_threshold,
-    measured,
-    one_run_epsilon,
+from noisegate_evaluate.auditing.measure import AuditReport, measured
+from noisegate_evaluate.auditing.observation import (
+    Observation,
+    observe_step,
+    observe_sums,
     orthonormal,
-    right_guesses,
     sampling_rate,
-    scaled,
-    see_step,
-    see_sums,
-    sensitivity_factor,
 )
 from noisegate_evaluate.auditing.watched import SampleVectors, Vector, Watch
 
@@ -163,18 +164,18 @@ class Auditor:
 
     def run(
         self, worlds: Worlds | FamilyWorlds, world: int
-    ) -> tuple[Seen, Certificate]:
+    ) -> tuple[Observation, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
-        seen = Seen(world=world)
+        observation = Observation(world=world)
         watch = Watch(
             parts=[worlds.records(0), worlds.records(1)],
             singles=worlds.singles,
-            on_step=partial(see_step, seen, self.budget.adjacency),
-            on_sum=partial(see_sums, seen),
+            on_step=partial(observe_step, observation, self.budget.adjacency),
+            on_sum=partial(observe_sums, observation),
         )
         release = self.query_world(worlds, world, watch)
-        seen.released(release, watch.sums)
-        return seen, release.certificate
+        observation.add_release(release, watch.sums)
+        return observation, release.certificate
 
     def report(
         self,
@@ -201,7 +202,7 @@ class Auditor:
     ) -> float:
         """Returns the ε that guesses refute: `hits` in runs with the record, and `alarms` in those without."""
         factor = sensitivity_factor(events, self.budget.adjacency, hits, alarms, chance)
-        larger = [scaled(event, factor) for event in events] if factor else []
+        larger = [more_sensitive(event, factor) for event in events] if factor else []
         return accounting.epsilon(larger, self.budget.delta, self.budget.adjacency)
 
     def synthetic(self, release: Release, schema: Schema) -> EncodedTable:
@@ -223,13 +224,13 @@ def projected(
     answers = max(map(len, first.residuals.values()), default=1)
     total = runs or max(_FEWEST, ANSWERS if answers == 1 else 4 * ANSWERS // answers)
     total += total % 2
-    seen = [first]
-    while len(seen) < total:
-        progress(len(seen), total)
-        run, _ = auditor.run(worlds, len(seen) % 2)
-        seen.append(run)
+    observations = [first]
+    while len(observations) < total:
+        progress(len(observations), total)
+        observation, _ = auditor.run(worlds, len(observations) % 2)
+        observations.append(observation)
     progress(total, total)
-    return measured(seen, certificate, kind=PROJECTION, chance=chance)
+    return measured(observations, certificate, kind=PROJECTION, chance=chance)
 
 
 def _farthest(
@@ -271,10 +272,10 @@ def one_run(
     coins[0] = True  # a table needs a record; it is not guessed
     guesses = 2 * max(1, round(_GUESSED * len(canaries) / 2))
     rights = [
-        right_guesses(coins[1:], scores[1:], guesses)
+        count_right_guesses(coins[1:], scores[1:], guesses)
         for scores in _canary_scores(auditor, canaries, coins)
     ]
-    found = max(
+    bound = max(
         one_run_epsilon(
             right,
             guesses,
@@ -285,7 +286,7 @@ def one_run(
         for right in rights
     )
     progress(1, 1)
-    return auditor.report(ONE_RUN, found, 1, chance)
+    return auditor.report(ONE_RUN, bound, 1, chance)
 
 
 def _canary_scores(
@@ -355,7 +356,7 @@ def from_samples(
     # Half of the runs teach the attacker where to draw the line.
     world = np.arange(total) % 2
     is_learnt = np.arange(total) < total // 2
-    guesses = by_threshold(np.array(scores), world, is_learnt)
+    guesses = beyond_best_threshold(np.array(scores), world, is_learnt)
     hits = guesses[~is_learnt & (world == 1)]
     alarms = guesses[~is_learnt & (world == 0)]
     bound = auditor.bound(events, hits, alarms, chance)
@@ -461,9 +462,9 @@ def _of_one_table(auditor: Auditor, by: str) -> Schema:
 
 
 def _singles(records: EncodedTable) -> list[EncodedTable]:
-    return [records.rows(slice(place, place + 1)) for place in range(len(records))]
+    return [records.rows(slice(row, row + 1)) for row in range(len(records))]
 
 
 def _moves(vectors: SampleVectors, records: int) -> Vector:
     """Returns what each record by itself does to the vector of a sample without any, (records, numbers)."""
-    return np.stack([vectors((place,)) for place in range(records)]) - vectors(())
+    return np.stack([vectors((row,)) for row in range(records)]) - vectors(())

@@ -26,7 +26,8 @@ from noisegate_evaluate.auditing.attacks import (
     Progress,
 )
 from noisegate_evaluate.auditing.examples import example
-from noisegate_evaluate.auditing.measure import AuditReport, Seen, form_of, measured
+from noisegate_evaluate.auditing.measure import AuditReport, measured
+from noisegate_evaluate.auditing.observation import Observation, digest_of
 
 DISCOVERY = "discover"
 # Kind and type of each made-up column, and the value of the records that have one.
@@ -66,15 +67,16 @@ def audit_discovery(
             f"epsilon={budget.epsilon:g} is too small to audit a discovery: take 0.01 or more."
         )
     replaced = budget.adjacency is Adjacency.REPLACE_ONE
-    seen = list[Seen]()
+    observations = list[Observation]()
     for done in range(runs):
         world = done % 2
-        found = _gate(
-            budget, half + (1 - world if replaced else 0), half + world
-        ).discover()
-        seen.append(_seen(found, world, half))
+        values = half + (1 - world if replaced else 0)
+        discovery = _gate(budget, values, half + world).discover()
+        observations.append(_observation(discovery, world, half))
         progress(done + 1, runs)
-    return measured(seen, found.certificate, kind="projection", chance=chance)
+    return measured(
+        observations, discovery.certificate, kind="projection", chance=chance
+    )
 
 
 def _no_progress(done: int, total: int) -> None:
@@ -102,24 +104,22 @@ def _gate(
     )
 
 
-def _seen(found: Discovery, world: int, half: int) -> Seen:
-    seen = Seen(world=world, form=form_of(found.certificate))
-    counts = {column: int(lack) for lack, column in _LACK.findall(found.toml)}
+def _observation(discovery: Discovery, world: int, half: int) -> Observation:
+    certificate = discovery.certificate
+    observation = Observation(world=world, digest=digest_of(certificate))
+    counts = {column: int(lack) for lack, column in _LACK.findall(discovery.toml)}
     gaussians = {
         event.name: gaussian_of(event)
-        for event in found.certificate.events
+        for event in certificate.events
         if not isinstance(event, ZeroConcentrated)
     }
     for name, columns in (("magnitudes", _NUMERIC), ("levels", _TEXTS)):
         # What is printed is rounded to a whole record, which adds the variance of a uniform number.
         std = math.sqrt((gaussians[name].noise_std / RECORD) ** 2 + 1 / 12)
         noisy = np.array([counts[column] for column in columns]) / std
-        worlds = (
-            np.array([np.full(len(columns), half), np.full(len(columns), half + 1)])
-            / std
-        )
-        seen.answer(name, noisy, worlds)
-    return seen
+        worlds = np.array([[half], [half + 1]]) * np.ones(len(columns)) / std
+        observation.add_answer(name, noisy, worlds)
+    return observation
 
 
 def audit(
