@@ -163,11 +163,11 @@ def _nearest(
     return nearest / max(len(numbers) + len(codes), 1)
 
 
-def _nearest_pixels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+def _nearest_pixels(images: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Returns the root mean square difference of each image to the nearest one, (images,)."""
     from sklearn.metrics import pairwise_distances_argmin
 
-    ours = ours.astype(np.float64)
-    theirs = theirs.astype(np.float64)
-    nearest = theirs[pairwise_distances_argmin(ours, theirs)]
-    return np.asarray(np.sqrt(np.square(ours - nearest).mean(axis=1)))
+    images = images.astype(np.float64)
+    others = others.astype(np.float64)
+    nearest = others[pairwise_distances_argmin(images, others)]
+    return np.asarray(np.sqrt(np.square(images - nearest).mean(axis=1)))

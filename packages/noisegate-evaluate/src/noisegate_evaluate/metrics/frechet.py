@@ -190,11 +190,9 @@ class Manifold(MetricResult):
         cls, synthetic: np.ndarray, real: np.ndarray, **_: Any
     ) -> Manifold | None:
         """Returns the figures of five neighbours."""
-        return (
-            manifold_figures(synthetic, real)
-            if min(len(synthetic), len(real)) > NEIGHBOURS
-            else None
-        )
+        if min(len(synthetic), len(real)) <= NEIGHBOURS:
+            return None
+        return manifold_figures(synthetic, real)
 
 
 def manifold_figures(
@@ -223,23 +221,25 @@ def manifold_figures(
     check_features(synthetic, real, least=neighbours + 1)
     # Distances do not change, and rounding is smallest around the mean.
     centre = real.astype(np.float64).mean(axis=0)
-    ours = synthetic.astype(np.float64) - centre
-    theirs = real.astype(np.float64) - centre
-    our_balls, their_balls = (_balls(rows, neighbours) for rows in (ours, theirs))
-    inside_theirs = np.zeros(len(ours), dtype=np.int64)
-    inside_ours = np.zeros(len(theirs), dtype=np.int64)
-    visited = np.zeros(len(theirs), dtype=bool)
-    for part in gen_batches(len(ours), _ROWS_AT_ONCE):
-        apart = euclidean_distances(ours[part], theirs, squared=True)
-        within = apart <= their_balls
-        inside_theirs[part] = within.sum(axis=1)
-        visited |= within.any(axis=0)
-        inside_ours += (apart <= our_balls[part, None]).sum(axis=0)
+    synthetic = synthetic.astype(np.float64) - centre
+    real = real.astype(np.float64) - centre
+    synthetic_balls = _balls(synthetic, neighbours)
+    real_balls = _balls(real, neighbours)
+    # In how many balls of the other set each row is, and whether each real row's ball has a synthetic one in it.
+    real_balls_around = np.zeros(len(synthetic), dtype=np.int64)
+    synthetic_balls_around = np.zeros(len(real), dtype=np.int64)
+    is_covered = np.zeros(len(real), dtype=bool)
+    for part in gen_batches(len(synthetic), _ROWS_AT_ONCE):
+        squares = euclidean_distances(synthetic[part], real, squared=True)
+        is_inside = squares <= real_balls
+        real_balls_around[part] = is_inside.sum(axis=1)
+        is_covered |= is_inside.any(axis=0)
+        synthetic_balls_around += (squares <= synthetic_balls[part, None]).sum(axis=0)
     return Manifold(
-        precision=float((inside_theirs > 0).mean()),
-        recall=float((inside_ours > 0).mean()),
-        density=float(inside_theirs.mean()) / neighbours,
-        coverage=float(visited.mean()),
+        precision=float((real_balls_around > 0).mean()),
+        recall=float((synthetic_balls_around > 0).mean()),
+        density=float(real_balls_around.mean()) / neighbours,
+        coverage=float(is_covered.mean()),
         neighbours=neighbours,
     )
 
@@ -248,11 +248,7 @@ def _balls(rows: np.ndarray, neighbours: int) -> np.ndarray:
     """Squared distance of each row to its k-th nearest neighbour, which is not itself; rounded up."""
     from sklearn.neighbors import NearestNeighbors
 
-    nearest = (
-        NearestNeighbors(n_neighbors=neighbours, algorithm="brute")
-        .fit(rows)
-        .kneighbors()[0]
-    )
-    return np.asarray(
-        np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max())
-    )
+    search = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(rows)
+    distances, _ = search.kneighbors()
+    longest_square = float(np.square(rows).sum(axis=1).max())
+    return np.asarray(np.square(distances[:, -1]) + _ROUNDING * longest_square)

@@ -189,20 +189,26 @@ def link_distances(
     synthetic: LinkedTables, real: LinkedTables, link: Link, *, bins: int
 ) -> LinkDistances:
     """Returns how far a link of synthetic tables is from that of real ones; numbers and dates in ``bins``."""
-    ours, theirs = (_Side.of(linked, link, bins) for linked in (synthetic, real))
-    families = ours.families
+    synthetic_side = _Side.of(synthetic, link, bins)
+    real_side = _Side.of(real, link, bins)
+    families = synthetic_side.families
+    real_families = real_side.families
     return LinkDistances(
         child_counts=count_distance(
-            families.counts, theirs.families.counts, most=link.child.most or 1
+            families.counts, real_families.counts, most=link.child.most or 1
         ),
-        parent_child=crossed_distances(ours.parent_child, theirs.parent_child),
-        transitions=crossed_distances(ours.transitions, theirs.transitions),
+        parent_child=crossed_distances(
+            synthetic_side.parent_child, real_side.parent_child
+        ),
+        transitions=crossed_distances(
+            synthetic_side.transitions, real_side.transitions
+        ),
         distinct_values=distinct_distance(
-            ours.children,
-            theirs.children,
-            parents=(families.parent, theirs.families.parent),
+            synthetic_side.children,
+            real_side.children,
+            parents=(families.parent, real_families.parent),
         ),
-        gaps=gap_distance(ours.gaps, theirs.gaps),
+        gaps=gap_distance(synthetic_side.gaps, real_side.gaps),
         orphans=families.orphans,
         repeated_keys=families.repeated,
         backwards=families.backwards,
@@ -220,8 +226,11 @@ class Crossed(NamedTuple):
 def crossed_distances(synthetic: Crossed, real: Crossed) -> OrderDistance | None:
     """Returns the total variation distance of each left and right column, as of independent rows; None of no rows."""
 
-    def both(ours: ColumnLevels, theirs: ColumnLevels) -> tuple[np.ndarray, int]:
-        return np.concatenate([ours.codes, theirs.codes]), theirs.size
+    def both(
+        synthetic_column: ColumnLevels, real_column: ColumnLevels
+    ) -> tuple[np.ndarray, int]:
+        codes = np.concatenate([synthetic_column.codes, real_column.codes])
+        return codes, real_column.size
 
     return _of_all(
         {
@@ -248,11 +257,13 @@ def count_distance(
         >>> count_distance(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 7]), most=2).mean
         0.25
     """
-    ours, theirs = (
+    cells_of_synthetic, cells_of_real = (
         np.bincount(np.minimum(counts, most), minlength=most + 1)
         for counts in (synthetic, real)
     )
-    return order_distance({("number of children",): (ours, theirs)})
+    return order_distance(
+        {("number of children",): (cells_of_synthetic, cells_of_real)}
+    )
 
 
 def distinct_distance(
@@ -268,10 +279,10 @@ def distinct_distance(
     def numbers(column: ColumnLevels, parent: np.ndarray) -> np.ndarray:
         """How many parents of two children or more have each number of different values, (11,)."""
         values = np.unique(parent * column.size + column.codes) // column.size
-        several = np.bincount(parent) > 1
-        different = np.bincount(values, minlength=len(several))[several]
+        has_siblings = np.bincount(parent) > 1
+        counts = np.bincount(values, minlength=len(has_siblings))[has_siblings]
         return np.bincount(
-            np.minimum(different, _MOST_DIFFERENT), minlength=_MOST_DIFFERENT + 1
+            np.minimum(counts, _MOST_DIFFERENT), minlength=_MOST_DIFFERENT + 1
         )
 
     return _of_all(

@@ -27,13 +27,14 @@ from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import MetricResult, check_features, metric
 
-BINS, LEVEL = 100, 0.05  # the authors': K, and the level of the tests
-
+# The authors': K, and the level of the tests.
+BINS = 100
+LEVEL = 0.05
 PER_BIN = 10
 """Real images that a bin has on average, at least: the test is that of many. Fewer images are cut into fewer bins."""
-
 _STEPS = 100
-_WIDE = 1000  # pixels up to which all are used; of images with more a random sixth is, as in the authors' code
+# Pixels up to which all are used; of images with more a random sixth is, as in the authors' code.
+_WIDE = 1000
 
 
 @metric("ndb", "pixels")
@@ -57,11 +58,9 @@ class DifferentBins(MetricResult):
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> DifferentBins | None:
         """Returns the figures of the authors' number of bins, or of fewer for few images."""
-        return (
-            different_bins(synthetic, real, seed=seed)
-            if len(real) >= 2 * PER_BIN
-            else None
-        )
+        if len(real) < 2 * PER_BIN:
+            return None
+        return different_bins(synthetic, real, seed=seed)
 
     @property
     def share(self) -> float:
@@ -100,14 +99,13 @@ def different_bins(
         raise DataError(
             f"{len(real)} real image(s) cannot be cut into bins of {PER_BIN}; this figure needs 20 or more"
         )
-    ours, theirs = _counts(synthetic, real, count, seed)
-    shares = np.stack([ours / len(synthetic), theirs / len(real)])
+    synthetic_counts, real_counts = _counts(synthetic, real, count, seed)
+    shares = np.stack([synthetic_counts / len(synthetic), real_counts / len(real)])
+    is_different = np.abs(
+        share_scores(synthetic_counts, real_counts)
+    ) > NormalDist().inv_cdf(1 - level / 2)
     return DifferentBins(
-        different=int(
-            (
-                np.abs(share_scores(ours, theirs)) > NormalDist().inv_cdf(1 - level / 2)
-            ).sum()
-        ),
+        different=int(is_different.sum()),
         bins=count,
         divergence=float(rel_entr(shares, shares.mean(axis=0)).sum()) / 2,
     )
@@ -115,44 +113,41 @@ def different_bins(
 
 def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Returns z of the two-proportion test on two counts, (bins,), with the pooled share; 0 for none or all of both."""
-    n = int(first.sum())
-    m = int(second.sum())
-    pooled = (first + second) / (n + m)
-    error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
-    apart = first / n - second / m
-    return np.asarray(
-        np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
-    )
+    first_total = int(first.sum())
+    second_total = int(second.sum())
+    pooled = (first + second) / (first_total + second_total)
+    error = np.sqrt(pooled * (1 - pooled) * (1 / first_total + 1 / second_total))
+    difference = first / first_total - second / second_total
+    no_scores = np.zeros_like(difference)
+    return np.asarray(np.divide(difference, error, out=no_scores, where=error > 0))
 
 
 def _counts(
     synthetic: np.ndarray, real: np.ndarray, count: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns how many synthetic and how many real rows are in each bin of the real ones, (bins,) each."""
     from sklearn.cluster import KMeans
 
     width = real.shape[1]
-    seen = np.arange(width)
+    pixels = np.arange(width)
     if width > _WIDE:
-        seen = np.sort(
-            np.random.default_rng(seed).choice(width, width // 6, replace=False)
-        )
-    means = KMeans(count, n_init=1, max_iter=_STEPS, random_state=seed).fit(
-        real[:, seen].astype(np.float64)
-    )
-    ours = means.predict(synthetic[:, seen].astype(np.float64))
-    return np.bincount(ours, minlength=count), np.bincount(
-        means.labels_, minlength=count
+        random = np.random.default_rng(seed)
+        pixels = np.sort(random.choice(width, width // 6, replace=False))
+    means = KMeans(count, n_init=1, max_iter=_STEPS, random_state=seed)
+    real_bins = means.fit_predict(real[:, pixels].astype(np.float64))
+    synthetic_bins = means.predict(synthetic[:, pixels].astype(np.float64))
+    return np.bincount(synthetic_bins, minlength=count), np.bincount(
+        real_bins, minlength=count
     )
 
 
-CLUSTERS, RUNS, BETA = (
-    20,
-    10,
-    8.0,
-)  # the authors': clusters, clusterings that are averaged, and the β of the two scores
-
+# The authors': clusters, clusterings that are averaged, and the β of the two scores.
+CLUSTERS = 20
+RUNS = 10
+BETA = 8.0
 _ANGLES = 1001
-_TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
+# Away from the ends of the angles, and from 0 in quotients.
+_TINY = 1e-10
 
 
 @metric("prd")
@@ -187,8 +182,9 @@ class DistributionScores(MetricResult):
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> DistributionScores | None:
         """Returns the scores by the authors' numbers of clusters and clusterings."""
-        enough = 2 * min(len(synthetic), len(real)) >= CLUSTERS
-        return distribution_scores(synthetic, real, seed=seed) if enough else None
+        if 2 * min(len(synthetic), len(real)) < CLUSTERS:
+            return None
+        return distribution_scores(synthetic, real, seed=seed)
 
 
 def distribution_scores(
@@ -220,28 +216,29 @@ def distribution_scores(
             f"two sets of {size} image(s) cannot be cut into {clusters} clusters; take more images"
         )
     random = np.random.default_rng(seed)
-    ours, theirs = (
+    synthetic, real = (
         rows[np.sort(random.choice(len(rows), size, replace=False))]
         for rows in (synthetic, real)
     )
     starts = random.integers(2**31, size=runs)
     curves = [
-        prd_curve(*_histograms(ours, theirs, clusters, int(start))) for start in starts
+        prd_curve(*_histograms(synthetic, real, clusters, int(start)))
+        for start in starts
     ]
-    precision, recall = np.mean(curves, axis=0)
-    # The largest F_β of the pairs, 0 where both are.
-    best = {
-        name: float(
-            (
-                (1 + beta**2)
-                * precision
-                * recall
-                / (beta**2 * precision + recall + _TINY)
-            ).max()
-        )
-        for name, beta in (("precision", 1 / BETA), ("recall", BETA))
-    }
-    return DistributionScores(**best, clusters=clusters, runs=runs, size=size)
+    precisions, recalls = np.mean(curves, axis=0)
+
+    def largest_score(beta: float) -> float:
+        """Returns the largest F_β of the curve, 0 where precision and recall are."""
+        divisors = beta**2 * precisions + recalls + _TINY
+        return float(((1 + beta**2) * precisions * recalls / divisors).max())
+
+    return DistributionScores(
+        precision=largest_score(1 / BETA),
+        recall=largest_score(BETA),
+        clusters=clusters,
+        runs=runs,
+        size=size,
+    )
 
 
 def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -254,14 +251,15 @@ def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.n
 def _histograms(
     synthetic: np.ndarray, real: np.ndarray, clusters: int, start: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The share of either set in each cluster of both."""
+    """Returns the share of either set in each cluster of both."""
     from sklearn.cluster import MiniBatchKMeans
 
     both = np.concatenate([synthetic, real]).astype(np.float64)
     both = both[np.random.default_rng(start).permutation(len(both))]
     means = MiniBatchKMeans(clusters, n_init=10, random_state=start).fit(both)
-    found = [
+    synthetic_shares, real_shares = (
         np.bincount(means.predict(rows.astype(np.float64)), minlength=clusters)
+        / len(rows)
         for rows in (synthetic, real)
-    ]
-    return found[0] / len(synthetic), found[1] / len(real)
+    )
+    return synthetic_shares, real_shares

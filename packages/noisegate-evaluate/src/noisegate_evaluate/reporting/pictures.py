@@ -71,9 +71,9 @@ def maps_picture(
     # Gaussian of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
     require("matplotlib", "a picture of maps")
     import matplotlib
-    from matplotlib.figure import (
-        Figure,
-    )  # off screen, without touching the state of pyplot
+
+    # Off screen, without touching the state of pyplot.
+    from matplotlib.figure import Figure
 
     across = max((len(row.maps) + (row.image is not None) for row in rows), default=0)
     if not 1 <= across <= _MOST_ACROSS:
@@ -119,9 +119,9 @@ def maps_picture(
         for line, row in zip(panels, rows, strict=True):
             for axes in line:
                 axes.set_axis_off()
-            place = line[0].get_position()
+            box = line[0].get_position()
             figure.text(
-                (_NAMES - 0.1) / width, place.y0 + place.height / 2, legible(row.name, 18), fontsize=9,
+                (_NAMES - 0.1) / width, box.y0 + box.height / 2, legible(row.name, 18), fontsize=9,
                 color=INK, ha="right", va="center",
             )  # fmt: skip
             _line(line, row, shape, smooth)
@@ -141,15 +141,15 @@ def _line(
     if row.image is not None:
         panels[0].imshow(_gray(row.image, shape), cmap="gray_r", vmin=0.0, vmax=1.0)
         start = 1
-    for place, single in enumerate(row.maps):
-        gray = _gray(single, shape)
+    for index, values in enumerate(row.maps):
+        gray = _gray(values, shape)
         gray = gaussian_filter(gray, smooth, mode="nearest") if smooth else gray
         largest = float(np.abs(gray).max()) or 1.0
-        panels[start + place].imshow(gray, cmap="RdBu_r", vmin=-largest, vmax=largest)
-        if place < len(row.captions):
-            panels[start + place].set_title(
-                legible(row.captions[place], 14), fontsize=7.5, color=INK, pad=2
-            )
+        panel = panels[start + index]
+        panel.imshow(gray, cmap="RdBu_r", vmin=-largest, vmax=largest)
+        if index < len(row.captions):
+            caption = legible(row.captions[index], 14)
+            panel.set_title(caption, fontsize=7.5, color=INK, pad=2)
 
 
 def _gray(
@@ -246,14 +246,14 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
     _write(draw, WARNING, (0, 0, across, banner))
     _write(draw, _EXPLAINED, (0, banner, across, banner + small))
     top = banner + small
-    for row, (ours, theirs) in enumerate(zip(shown, near, strict=True)):
-        for column, pixels in enumerate((ours, *theirs)):
+    for row, (synthetic, neighbours) in enumerate(zip(shown, near, strict=True)):
+        for column, pixels in enumerate((synthetic, *neighbours)):
             left = _GAP + width * column + (_RULE if column else 0)
             large = pixels.repeat(scale, axis=0).repeat(scale, axis=1)
-            large = Image.fromarray(
-                large[:, :, 0] if large.shape[2] == 1 else large
-            ).convert("RGB")
-            sheet.paste(large, (left, top + _GAP + height * row))
+            if large.shape[2] == 1:
+                large = large[:, :, 0]
+            image = Image.fromarray(large).convert("RGB")
+            sheet.paste(image, (left, top + _GAP + height * row))
     middle = width + _RULE // 2
     draw.line((middle, top, middle, top + height * len(shown)), fill=_INK, width=2)
     _write(draw, WARNING, (0, sheet.height - banner, across, sheet.height))
@@ -267,21 +267,12 @@ def _write(
     from noisegate_images.output.formats import font_of
 
     left, top, right, bottom = box
-    fonts = (
-        font_of("DejaVuSans-Bold", size)
-        for size in range((bottom - top) * 3 // 4, 6, -1)
-    )
-    font = next(
-        (one for one in fonts if draw.textlength(text, one) <= right - left - 2 * _GAP),
-        None,
-    )
-    draw.text(
-        ((left + right) / 2, (top + bottom) / 2),
-        text,
-        fill=_INK,
-        font=font,
-        anchor="mm",
-    )
+    width = right - left - 2 * _GAP
+    sizes = range((bottom - top) * 3 // 4, 6, -1)
+    fonts = (font_of("DejaVuSans-Bold", size) for size in sizes)
+    font = next((font for font in fonts if draw.textlength(text, font) <= width), None)
+    middle = (left + right) / 2, (top + bottom) / 2
+    draw.text(middle, text, fill=_INK, font=font, anchor="mm")
 
 
 def save_picture(path: str | Path, picture: bytes, *, private: bool) -> None:

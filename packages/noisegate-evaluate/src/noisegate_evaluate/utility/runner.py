@@ -23,9 +23,8 @@ from noisegate_evaluate.utility.recipe import (
     Suite,
 )
 
-Progress = Callable[
-    [str, int, int], None
-]  # told which classifier is done, how many are, and how many there will be
+# Told which classifier is done, how many are, and how many there will be.
+Progress = Callable[[str, int, int], None]
 # The classifiers that take longest, those first that take most.
 _SLOW = (
     "ResNet18",
@@ -82,8 +81,8 @@ class UtilityReport:
     def runs(self) -> Mapping[str, tuple[Scores, ...]]:
         """Scores per classifier and fresh start."""
         return {
-            name: tuple(one.scores for one in each)
-            for name, each in self.outcomes.items()
+            name: tuple(outcome.scores for outcome in outcomes)
+            for name, outcomes in self.outcomes.items()
         }
 
     @property
@@ -107,16 +106,16 @@ class UtilityReport:
     def choices(self) -> Mapping[str, tuple[NetworkChoice | None, ...]]:
         """Per classifier and fresh start, what it was chosen by; None where nothing was chosen."""
         return {
-            name: tuple(one.choice for one in each)
-            for name, each in self.outcomes.items()
+            name: tuple(outcome.choice for outcome in outcomes)
+            for name, outcomes in self.outcomes.items()
         }
 
     @property
     def seconds(self) -> Mapping[str, float]:
         """Wall-clock time of all starts per classifier."""
         return {
-            name: sum(one.seconds for one in each)
-            for name, each in self.outcomes.items()
+            name: sum(outcome.seconds for outcome in outcomes)
+            for name, outcomes in self.outcomes.items()
         }
 
     @property
@@ -127,20 +126,21 @@ class UtilityReport:
     @property
     def deviation(self) -> Scores | None:
         """The standard deviation over the classifiers; None for one."""
-        return (
-            Scores.deviation(list(self.models.values()))
-            if len(self.models) > 1
-            else None
-        )
+        scores = list(self.models.values())
+        return Scores.deviation(scores) if len(scores) > 1 else None
 
     @property
     def printed(self) -> Mapping[str, PrintedScores]:
         """Scores of hard predictions per classifier, as the papers print them; empty but for the twelve of tables."""
-        every = {
-            name: [one.printed for one in each if one.printed]
-            for name, each in self.outcomes.items()
+        printed = {
+            name: [outcome.printed for outcome in outcomes if outcome.printed]
+            for name, outcomes in self.outcomes.items()
         }
-        return {name: PrintedScores.mean(each) for name, each in every.items() if each}
+        return {
+            name: PrintedScores.mean(scores)
+            for name, scores in printed.items()
+            if scores
+        }
 
     @property
     def printed_mean(self) -> PrintedScores | None:
@@ -269,10 +269,10 @@ def utility_scores(
     )
     done: dict[tuple[str, int], Outcome] = {}
 
-    def report(what: str, epoch: int = 0, epochs: int = 0) -> None:
+    def report(name: str, epoch: int = 0, epochs: int = 0) -> None:
         if progress is not None:
             of_epochs = f", epoch {epoch} of {epochs}" if epochs else ""
-            progress(f"{what}{of_epochs}", len(done), len(tasks))
+            progress(f"{name}{of_epochs}", len(done), len(tasks))
 
     def in_turn() -> Generator[tuple[Recipe, int, Outcome]]:
         for recipe, start in tasks:

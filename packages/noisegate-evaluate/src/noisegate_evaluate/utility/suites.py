@@ -89,16 +89,18 @@ class Estimator(Recipe):
         progress: EpochDone | None = None,
     ) -> Answer:
         """Returns the answer after a fit on the training rows; warnings are counted, one note for each kind."""
-        found, compact = np.unique(train.labels, return_inverse=True)
+        seen_classes, labels = np.unique(train.labels, return_inverse=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                classifier = self.build(classes=len(found), seed=seed)
-                classifier.fit(_flat(train), compact)
-                scores = class_scores(classifier, _flat(test), found, classes)
-            except MemoryError:  # no property of the rows: on a larger machine the score would be another one
+                classifier = self.build(classes=len(seen_classes), seed=seed)
+                classifier.fit(_flat(train), labels)
+                scores = class_scores(classifier, _flat(test), seen_classes, classes)
+            except MemoryError:
+                # No property of the rows: on a larger machine the score would be another one.
                 raise
-            except Exception as error:  # libraries raise many kinds for rows that they cannot learn from
+            except Exception as error:
+                # Libraries raise many kinds for rows that they cannot learn from.
                 reason = (str(error).strip() or "no reason given").splitlines()[0][:120]
                 raise UntrainableError(f"{type(error).__name__}: {reason}") from error
         kinds = Counter(warning.category.__name__ for warning in caught)
@@ -109,27 +111,39 @@ class Estimator(Recipe):
 
 
 def class_scores(
-    classifier: Any, features: np.ndarray, found: np.ndarray, classes: int
+    classifier: Any, features: np.ndarray, seen_classes: np.ndarray, classes: int
 ) -> np.ndarray:
-    """Returns scores of a fitted classifier, float64, (rows, classes): probabilities, else its decision function."""
-    # Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
-    # that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not
-    # finite.
-    if hasattr(
-        classifier, "predict_joint_log_proba"
-    ):  # in float64: float32 would tie rows again
-        given = log_odds(
-            np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64)))
-        )
+    """Returns scores of a fitted classifier: probabilities, else its decision function.
+
+    Args:
+        classifier: The classifier.
+        features: Of the rows to score, (rows, features).
+        seen_classes: The codes that training saw, ascending.
+        classes: Number of classes.
+
+    Returns:
+        Scores in float64, (rows, classes); of a class that training never saw, one that
+        is below all others.
+
+    Raises:
+        ValueError: a score is not finite.
+    """
+    if hasattr(classifier, "predict_joint_log_proba"):
+        # Naive Bayes: its probabilities round to 0 and 1 with hundreds of features, and float32 would tie rows again.
+        log_chances = classifier.predict_joint_log_proba(features.astype(np.float64))
+        seen_scores = log_odds(np.asarray(log_chances))
     else:
-        ask = getattr(classifier, "predict_proba", None) or classifier.decision_function
-        given = np.asarray(ask(features), dtype=np.float64)
-    if given.ndim == 1:  # two classes: one figure, positive for the second
-        given = np.column_stack([-given, given])
-    if not np.isfinite(given).all():
+        score = (
+            getattr(classifier, "predict_proba", None) or classifier.decision_function
+        )
+        seen_scores = np.asarray(score(features), dtype=np.float64)
+    if seen_scores.ndim == 1:
+        # Of two classes: one score, positive for the second.
+        seen_scores = np.column_stack([-seen_scores, seen_scores])
+    if not np.isfinite(seen_scores).all():
         raise ValueError("its scores are not finite")
-    scores = np.full((len(features), classes), given.min() - 1.0)
-    scores[:, found] = given
+    scores = np.full((len(features), classes), seen_scores.min() - 1.0)
+    scores[:, seen_classes] = seen_scores
     return scores
 
 

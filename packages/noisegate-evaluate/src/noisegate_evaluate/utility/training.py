@@ -35,15 +35,14 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
 
 Fresh: TypeAlias = Callable[[], nn.Module]
-Told: TypeAlias = EpochDone | None
 SHIFT = 1 / 8
 SCALE = 0.2
 DEGREES = 45.0
-RISE = 0.25  # share of the steps in which the learning rate rises
-_SEEN_AT_ONCE = 1000
-_Split: TypeAlias = tuple[
-    np.ndarray, np.ndarray
-]  # places to train on, and places to choose by
+# Share of the steps in which the learning rate rises.
+RISE = 0.25
+_IMAGES_AT_ONCE = 1000
+# Indices of the images to train on, and of those to choose by.
+_Split: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 def last_answer(
@@ -52,7 +51,7 @@ def last_answer(
     test: LabelledRows,
     training: Training,
     seed: int,
-    progress: Told,
+    progress: EpochDone | None,
 ) -> Answer:
     """Returns what a network, which is on its device, says of the test images, asked once after the last epoch.
 
@@ -83,22 +82,18 @@ def last_answer(
                 optimizer.param_groups[0]["lr"] = LATER_RATE
             order = torch.randperm(len(images), generator=random).to(device)
             for batch in torch.split(order, BATCH):
-                shown = (
-                    altered(images[batch], random)
-                    if training.augment
-                    else images[batch]
-                )
-                _descend(optimizer, network(shown), labels[batch])
+                inputs = images[batch]
+                if training.augment:
+                    inputs = altered(inputs, random)
+                _descend(optimizer, network(inputs), labels[batch])
             if progress is not None:
                 progress(epoch + 1, training.passes)
         network.eval()
         with torch.inference_mode():
-            logits = torch.cat(
-                [
-                    network((batch - mean) / deviation)
-                    for batch in torch.split(real, BATCH)
-                ]
+            standardised = (
+                (batch - mean) / deviation for batch in torch.split(real, BATCH)
             )
+            logits = torch.cat([network(batch) for batch in standardised])
     return Answer(scores=_finite_odds(logits))
 
 
@@ -108,7 +103,7 @@ def selected_answer(
     test: LabelledRows,
     recipe: SelectionRecipe,
     seed: int,
-    progress: Told,
+    progress: EpochDone | None,
 ) -> Answer:
     """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest.
 
@@ -119,7 +114,8 @@ def selected_answer(
     device = choose_device(recipe.device)
     split = _split(len(train.labels), recipe.held_out, seed)
     histories: list[tuple[float, ...]] = []
-    chosen: tuple[float, float, int, nn.Module | None] = -1.0, 0.0, 0, None
+    # The highest accuracy, its learning rate and epoch, and the network.
+    best: tuple[float, float, int, nn.Module | None] = -1.0, 0.0, 0, None
     with one_thread(device):
         source = ImageBatches(train, device, standard=split[0])
         for rate in recipe.learning_rates:
@@ -128,15 +124,15 @@ def selected_answer(
             for accuracy in _epochs(network, source, split, recipe, rate, seed):
                 accuracies.append(accuracy)
                 # Of equals the later, whose learning rate is lower.
-                if accuracy >= chosen[0]:
-                    chosen = accuracy, rate, len(accuracies), copy.deepcopy(network)
+                if accuracy >= best[0]:
+                    best = accuracy, rate, len(accuracies), copy.deepcopy(network)
                 if progress is not None:
                     done = len(histories) * recipe.epochs + len(accuracies)
                     progress(done, recipe.epochs * len(recipe.learning_rates))
             histories.append(tuple(accuracies))
-        _, rate, epoch, best = chosen
-        assert best is not None  # there is at least one epoch
-        scores = _finite_odds(_logits(best, source.like(test)))
+        _, rate, epoch, best_network = best
+        assert best_network is not None  # there is at least one epoch
+        scores = _finite_odds(_logits(best_network, source.like(test)))
     return Answer(
         scores=scores,
         choice=NetworkChoice(
@@ -166,10 +162,10 @@ def _descend(
 
 def _finite_odds(logits: Float[torch.Tensor, "rows classes"]) -> np.ndarray:
     """Returns logits as log-odds: probabilities of sure predictions round to 0 and 1, and ties have no order."""
-    exact: np.ndarray = logits.double().cpu().numpy()
-    if not np.isfinite(exact).all():
+    scores: np.ndarray = logits.double().cpu().numpy()
+    if not np.isfinite(scores).all():
         raise UntrainableError("its scores are not finite")
-    return log_odds(exact)
+    return log_odds(scores)
 
 
 def altered(
@@ -182,28 +178,28 @@ def altered(
     scales = nn.functional.pad(
         torch.diag_embed(1 / (1 + SCALE * (2 * drawn - 1))), (0, 1)
     )
-    ways = torch.stack(
-        [_shifts(drawn, height, width), scales, _turns(drawn, height / width)]
-    )
-    chosen = ways[kind, torch.arange(rows)].to(images.device)
-    grid = nn.functional.affine_grid(chosen, list(images.shape), align_corners=False)
+    # Of each kind a map of each image, (3, rows, 2, 3), of which one is taken.
+    kinds = [_shifts(drawn, height, width), scales, _turns(drawn, height / width)]
+    maps = torch.stack(kinds)[kind, torch.arange(rows)].to(images.device)
+    grid = nn.functional.affine_grid(maps, list(images.shape), align_corners=False)
     return nn.functional.grid_sample(images, grid, align_corners=False)
 
 
 def _shifts(
     drawn: Float[torch.Tensor, "rows 2"], height: int, width: int
 ) -> Float[torch.Tensor, "rows 2 3"]:
+    """Returns maps that shift images by whole pixels, at most an eighth of a side."""
     pixels = torch.tensor([width, height], dtype=torch.float32)
-    most = (pixels * SHIFT).round()
-    moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most
-    return torch.cat(
-        [torch.eye(2).expand(len(drawn), 2, 2), (2 * moved / pixels)[:, :, None]], dim=2
-    )
+    farthest = (pixels * SHIFT).round()
+    shifts = ((2 * farthest + 1) * drawn).floor().clamp(max=2 * farthest) - farthest
+    unchanged = torch.eye(2).expand(len(drawn), 2, 2)
+    return torch.cat([unchanged, (2 * shifts / pixels)[:, :, None]], dim=2)
 
 
 def _turns(
     drawn: Float[torch.Tensor, "rows 2"], aspect: float
 ) -> Float[torch.Tensor, "rows 2 3"]:
+    """Returns maps that turn images, whose height over their width is `aspect`."""
     angle = (2 * drawn[:, 0] - 1) * math.radians(DEGREES)
     # The square [-1, 1]² stands for an image that is wider or higher: a turn must not shear it.
     first = torch.stack([angle.cos(), -angle.sin() * aspect], dim=1)
@@ -214,8 +210,8 @@ def _turns(
 class ImageBatches:
     """Images, float32 in [0, 1] or uint8, given out in batches on a device.
 
-    They are standardised by the mean and deviation of each channel of the rows at the places ``standard``, and stay
-    where they are: a GPU need not hold them all.
+    They are standardised by the mean and deviation of each channel of some rows, whose indices are ``standard``, and
+    stay where they are: a GPU need not hold them all.
     """
 
     def __init__(
@@ -226,11 +222,9 @@ class ImageBatches:
         height, width, channels = rows.image
         full = 255.0 if rows.features.dtype == np.uint8 else 1.0
         total = np.zeros((2, channels))
-        for part in np.array_split(standard, -(-len(standard) // _SEEN_AT_ONCE)):
-            values = (
-                rows.features[part].reshape(len(part), -1, channels).astype(np.float64)
-                / full
-            )
+        for part in _parts(standard):
+            pixels = rows.features[part].reshape(len(part), -1, channels)
+            values = pixels.astype(np.float64) / full
             total += values.sum(axis=(0, 1)), np.square(values).sum(axis=(0, 1))
         mean, square = total / (len(standard) * height * width)
         spread = np.sqrt(np.maximum(square - mean**2, 0))
@@ -246,43 +240,42 @@ class ImageBatches:
         return other
 
     def batch(
-        self, places: np.ndarray
+        self, indices: np.ndarray
     ) -> Float32[torch.Tensor, "rows channels height width"]:
         """Returns standardised images."""
-        return (
-            intensities(self.rows.features[places], self.device) - self._mean
-        ) / self._spread
+        images = intensities(self.rows.features[indices], self.device)
+        return (images - self._mean) / self._spread
 
-    def labels(self, places: np.ndarray) -> Int64[torch.Tensor, " rows"]:
+    def labels(self, indices: np.ndarray) -> Int64[torch.Tensor, " rows"]:
         """Returns class codes."""
-        return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(
-            self.device
-        )
+        codes = self.rows.labels[indices].astype(np.int64)
+        return torch.from_numpy(codes).to(self.device)
 
 
 def shifted(
     images: Float[torch.Tensor, "rows channels height width"],
-    most: int,
+    farthest: int,
     random: np.random.Generator,
 ) -> Float[torch.Tensor, "rows channels height width"]:
     """Moves each image by at most so many pixels; its edge comes in from outside."""
-    if not most:
+    if not farthest:
         return images
     rows, _, height, width = images.shape
-    padded = nn.functional.pad(images, (most,) * 4, mode="replicate")
+    padded = nn.functional.pad(images, (farthest,) * 4, mode="replicate")
     down, right = (
-        torch.from_numpy(random.integers(0, 2 * most + 1, rows)).to(images.device)
+        torch.from_numpy(random.integers(0, 2 * farthest + 1, rows)).to(images.device)
         for _ in range(2)
     )
-    # All places of each image: (rows, channels, down, right, height, width).
+    # All positions of each image: (rows, channels, down, right, height, width).
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)
     return windows[torch.arange(rows, device=images.device), :, down, right]
 
 
 def _split(rows: int, share: float, seed: int) -> _Split:
+    """Returns a random split of so many rows, of which a share is held out: at least one, and all but two at most."""
     order = np.random.default_rng(seed).permutation(rows)
-    held = min(max(round(rows * share), 1), rows - 2)
-    return order[held:], order[:held]
+    count = min(max(round(rows * share), 1), rows - 2)
+    return order[count:], order[:count]
 
 
 def _epochs(
@@ -294,27 +287,28 @@ def _epochs(
     seed: int,
 ) -> Iterator[float]:
     """Trains at one learning rate; yields the accuracy on the held-out images after each epoch."""
-    kept, held = split
+    training, held_out = split
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=rate, weight_decay=recipe.weight_decay
     )
     # Whole batches, a little larger: batch normalisation wants no last one of a single image.
-    steps = max(len(kept) // recipe.batch, 1)
+    steps = max(len(training) // recipe.batch, 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, partial(_cycle, steps=recipe.epochs * steps)
     )
     random = np.random.default_rng([seed, 1])
     for _ in range(recipe.epochs):
         network.train()
-        for places in np.array_split(random.permutation(kept), steps):
-            shown = shifted(images.batch(places), recipe.shift, random)
-            _descend(optimizer, network(shown), images.labels(places))
+        for batch in np.array_split(random.permutation(training), steps):
+            inputs = shifted(images.batch(batch), recipe.shift, random)
+            _descend(optimizer, network(inputs), images.labels(batch))
             schedule.step()
-        given = _logits(network, images, held).argmax(dim=1).cpu().numpy()
-        yield float(np.mean(given == images.rows.labels[held]))
+        predicted = _logits(network, images, held_out).argmax(dim=1).cpu().numpy()
+        yield float(np.mean(predicted == images.rows.labels[held_out]))
 
 
 def _cycle(step: int, steps: int) -> float:
+    """Returns the share of the learning rate at a step: it rises in a line, and falls as half a cosine."""
     rise = RISE * steps
     if step < rise:
         return (step + 1) / (rise + 1)
@@ -322,13 +316,16 @@ def _cycle(step: int, steps: int) -> float:
 
 
 def _logits(
-    network: nn.Module, images: ImageBatches, places: np.ndarray | None = None
+    network: nn.Module, images: ImageBatches, indices: np.ndarray | None = None
 ) -> Float[torch.Tensor, "rows classes"]:
-    where = np.arange(len(images.rows.labels)) if places is None else places
+    """Returns what a network says of some images, None for all."""
+    if indices is None:
+        indices = np.arange(len(images.rows.labels))
     network.eval()
     with torch.inference_mode():
-        parts = [
-            network(images.batch(part))
-            for part in np.array_split(where, -(-len(where) // _SEEN_AT_ONCE))
-        ]
-    return torch.cat(parts)
+        return torch.cat([network(images.batch(part)) for part in _parts(indices)])
+
+
+def _parts(indices: np.ndarray) -> list[np.ndarray]:
+    """Splits indices into parts of as many images as are looked at together."""
+    return np.array_split(indices, -(-len(indices) // _IMAGES_AT_ONCE))
