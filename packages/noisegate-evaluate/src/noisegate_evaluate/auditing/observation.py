@@ -76,7 +76,7 @@ class Observation:
                 query, _, _ = name.partition("/")
                 self.add_answer(query, release.values[name] / std, worlds / std)
         shapes = {name: list(values.shape) for name, values in release.values.items()}
-        self.digest = digest_of(
+        self.digest = release_digest(
             release.certificate, shapes=shapes, noise_std=dict(release.noise_std)
         )
 
@@ -182,7 +182,7 @@ def sampling_rate(plan: Plan) -> float:
     return query.sampling_probability / shards
 
 
-def digest_of(certificate: Certificate, **public: Any) -> str:
+def release_digest(certificate: Certificate, **public: Any) -> str:
     """Returns a digest of a certificate without what follows from noise, and of what else is public."""
     content = {
         name: value

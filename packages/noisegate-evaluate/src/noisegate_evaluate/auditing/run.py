@@ -27,7 +27,7 @@ from noisegate_evaluate.auditing.attacks import (
 )
 from noisegate_evaluate.auditing.examples import example
 from noisegate_evaluate.auditing.measure import AuditReport, measured
-from noisegate_evaluate.auditing.observation import Observation, digest_of
+from noisegate_evaluate.auditing.observation import Observation, release_digest
 
 DISCOVERY = "discover"
 # Kind and type of each made-up column, and the value of the records that have one.
@@ -106,7 +106,7 @@ def _gate(
 
 def _observation(discovery: Discovery, world: int, half: int) -> Observation:
     certificate = discovery.certificate
-    observation = Observation(world=world, digest=digest_of(certificate))
+    observation = Observation(world=world, digest=release_digest(certificate))
     counts = {column: int(lack) for lack, column in _LACK.findall(discovery.toml)}
     gaussians = {
         event.name: gaussian_of(event)
