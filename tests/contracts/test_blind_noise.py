@@ -193,9 +193,8 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(
     seen = []
     for data in both:
         first = left(monkeypatch, tmp_path / "out", stopped(data), Blind(stop))
-        assert b"StoppedError" in first["error"] and any(
-            "partial" in name for name in first
-        ), first
+        assert b"StoppedError" in first["error"], first
+        assert any("partial" in name for name in first), first
 
         def go_on(folder, data=data):
             shutil.copytree(kept_folder, folder, dirs_exist_ok=True)

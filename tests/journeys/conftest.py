@@ -121,10 +121,11 @@ class Person:
             err=ended.stderr.decode("cp1252"),
         )
         assert ended_command.code == code, (line, ended_command.err, ended_command.out)
-        assert (
-            "Traceback" not in ended_command.err
-            and "fault in noisegate" not in ended_command.err
-        ), (
+        assert "Traceback" not in ended_command.err, (
+            line,
+            ended_command.err,
+        )
+        assert "fault in noisegate" not in ended_command.err, (
             line,
             ended_command.err,
         )
@@ -143,7 +144,8 @@ class Person:
         )
         text = ended.stderr.decode("cp1252")
         assert ended.returncode == 0, text[-3000:]
-        assert "Traceback" not in text and "fault in noisegate" not in text, text
+        assert "Traceback" not in text, text
+        assert "fault in noisegate" not in text, text
         return ended.stdout.decode("cp1252")
 
     def types_each(self, lines, *, code):

@@ -160,7 +160,8 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
     dataset = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
     issues = dataset.metadata.ctx.issues
     metadata = dataset.metadata
-    assert not issues.errors and not issues.warnings, issues.report()
+    assert not issues.errors, issues.report()
+    assert not issues.warnings, issues.report()
     assert "bounded by (50, 1e-05)" in metadata.personal_sensitive_information[0]
     assert "synthetic" in metadata.data_collection
     assert metadata.data_biases

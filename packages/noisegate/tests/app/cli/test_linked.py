@@ -122,7 +122,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(
     clinic, cli, call, message
 ):
     ended = cli("fit", *call, *FIT, "--out", "model")
-    assert (ended.code, message in " ".join(ended.err.split())) == (2, True), ended.err
+    assert ended.code == 2, ended.err
+    assert message in " ".join(ended.err.split()), ended.err
     assert not (clinic / "model").exists()
     assert not (clinic / "model.partial").exists()
 
@@ -141,7 +142,6 @@ def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
         (("-o", "model"), "exists"),
     ]:
         ended = cli("sample model -n 5", *more)
-        assert (ended.code, message in " ".join(ended.err.split())) == (2, True), (
-            ended.err
-        )
+        assert ended.code == 2, ended.err
+        assert message in " ".join(ended.err.split()), ended.err
     assert not (clinic / "x").exists()

@@ -11,7 +11,8 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
     ended = cli(
         f"sample {fitted.out} -n 50 --package handout --license CC-BY-4.0 --seed 3"
     )
-    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert ended.code == 0, ended.err
+    assert ended.out == "", ended.err
     assert "hand it over whole" in " ".join(ended.err.split())
     assert cli(f"sample {fitted.out} -n 50 -o alone.csv --seed 3").code == 0
     folder = desk.folder / "handout"

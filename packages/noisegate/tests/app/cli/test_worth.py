@@ -143,7 +143,8 @@ def test_a_page_that_is_in_the_way_stops_before_anything_is_written(
         ("nowhere/copy.csv", "nowhere/copy.csv cannot be written"),
     ):
         ended = cli(f"sample {folder} -n 5 -o", tmp_path / name)
-        assert ended.code == 2 and why in "".join(ended.err.split("\n")), (
+        assert ended.code == 2
+        assert why in "".join(ended.err.split("\n")), (
             "the file that was asked for is named"
         )
 
