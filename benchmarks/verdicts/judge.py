@@ -289,7 +289,7 @@ def _evaluation_question(verdict: Verdict) -> str:
     ):
         if figure in verdict.figures:
             return question
-    return "rules" if "rules of real records" in verdict.reasons[0] else "other"
+    return "rules" if "is broken in" in verdict.reasons[0] else "other"
 
 
 def _figures_of(report: Report) -> dict[str, Any]:

@@ -112,8 +112,13 @@ def image_verdict(
     word: Word = next(
         (word for word in _WORDS if _part_kept(on_mean) >= KEPT[word]), "noise"
     )
-    told = ", ".join(f"{100 * share:.0f} of {what}" for what, share in _shares(on_mean))
-    reason = f"of about {round(records / classes):,} images a class, released means would know: of 100 others {told}"
+    right_shares = ", ".join(
+        f"{100 * share:.0f} of 100 {what}" for what, share in _shares(on_mean)
+    )
+    reason = (
+        f"with about {round(records / classes):,} images a class, the noisy class means "
+        f"would classify correctly {right_shares}"
+    )
     better = next(
         (one for one in _WORDS[: _WORDS.index(word) if word in _WORDS else 2]), None
     )

@@ -25,7 +25,7 @@ Weights: TypeAlias = Mapping[str, Tensor]
 """Arrays of one shard, by name."""
 
 
-class DrawnRecords(Protocol):
+class TeacherRecords(Protocol):
     """Records of one shard, drawn at random, as the gate hands them to a teacher."""
 
     @property
@@ -95,7 +95,7 @@ class ShardTeacher:
         return weights, moments
 
     def loss(
-        self, weights: Weights, parameters: Weights, batch: DrawnRecords
+        self, weights: Weights, parameters: Weights, batch: TeacherRecords
     ) -> Float[Tensor, ""]:
         """Computes the loss of one shard.
 
@@ -146,7 +146,7 @@ class ShardTeacher:
         return updated_weights, updated_moments
 
     def answer(
-        self, weights: Weights, parameters: Weights, batch: DrawnRecords
+        self, weights: Weights, parameters: Weights, batch: TeacherRecords
     ) -> Weights:
         """Returns what a shard answers about the generated records."""
         return self.answer_fn(self, weights, parameters)
@@ -217,7 +217,7 @@ class ShardTeacher:
         """
         return self._rows(parameters[which], parameters["labels"])
 
-    def real_rows(self, batch: DrawnRecords) -> Float[Tensor, "records _"]:
+    def real_rows(self, batch: TeacherRecords) -> Float[Tensor, "records _"]:
         """Returns the rows of the records that a shard sees."""
         if self.label is None:
             labels = torch.zeros(len(batch.numeric))

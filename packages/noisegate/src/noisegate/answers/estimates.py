@@ -38,6 +38,9 @@ Where denominators are 1, it may return the estimates alone, (estimates,). Numbe
 NaN where they are not defined.
 """
 
+TOO_NOISY = "too noisy for an interval"
+"""What the refusal of an answer says first."""
+
 # How often the noise is drawn again.
 _REDRAWS = 200
 # An estimate is refused where the spread of redrawn ones is so many times what its
@@ -283,7 +286,7 @@ class _Quotient:
         )
         is_defined = np.isfinite(self.redrawn).all(axis=1)
         if not self._is_usable(errors) or is_defined.mean() < 1 - _MAX_UNDEFINED:
-            return _refused("the noise forbids an answer")
+            return _refused(TOO_NOISY)
 
         numerator, denominator = self.values.tolist()
         # Of a − θb.
@@ -300,7 +303,7 @@ class _Quotient:
         if is_bent and noise > _MIN_NOISE_PART * other_errors:
             moves_by = spread_ratio * noise / denominator
             return _refused(
-                f"the noise forbids an answer: it alone moves it by about {moves_by:.2g}"
+                f"{TOO_NOISY}: the noise alone moves it by about {moves_by:.2g}"
             )
 
         errors = errors._replace(noise=spread_ratio**2 * errors.noise)
@@ -308,7 +311,7 @@ class _Quotient:
             numerator - median, denominator, intervals.z**2 * errors.total
         )
         if ends is None:
-            return _refused("the noise forbids an answer: no interval has an end")
+            return _refused(f"{TOO_NOISY}: it would have no end")
         return Estimate(
             question="",
             name="",

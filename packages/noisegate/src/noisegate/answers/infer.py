@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.estimates import TOO_NOISY, Estimate, Intervals
 from noisegate.answers.evidence import (
     DrownedError,
     Evidence,
@@ -89,9 +89,7 @@ def answer_question(
     try:
         answers = question.answer(evidence, intervals)
     except DrownedError as drowned:
-        return question.refused(
-            f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
-        )
+        return question.refused(f"{TOO_NOISY}: the range of '{drowned}' cannot be seen")
     notes = [
         *_unit_notes(question, evidence),
         *_limit_notes(question, evidence),

@@ -322,7 +322,11 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
         word = "usable"
     else:
         word = "rough"
-    expected = "expected to be " if source == "fit" else ""
+    lost = f"{1 - kept:.0%} on average"
+    if source == "fit":
+        reason = f"expect coefficients of regressions to be off by {lost}"
+    else:
+        reason = f"coefficients of regressions on all other columns are off by {lost}"
     scale = Scale(kept=_MIN_KEPT_GOOD, lost=_MIN_KEPT_USABLE - doubt)
     cures: tuple[str, ...] = ()
     if word != "good":
@@ -333,17 +337,14 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     return Verdict(
         word=word,
         source=source,
-        reasons=(
-            f"coefficients of regressions on all other columns are {expected}kept by "
-            f"{kept:.0%} in the mean",
-        ),
+        reasons=(reason,),
         cures=cures,
         figures={"coefficients_kept": kept},
         findings=(
             VerdictFinding(
                 question="regressions",
                 answer=scale.answer(kept),
-                detail=f"coefficients are {expected}kept by {kept:.0%}",
+                detail=f"coefficients off by {lost}",
             ),
         ),
     )

@@ -190,8 +190,8 @@ def guard(model: ReleasedModel, rows: int) -> Guard | None:
     summary: dict[str, Any] = {"released": released}
     parts = []
     for n_columns, key, purpose in (
-        (1, "mean", "for the mean of a column"),
-        (2, "pair", "for two columns together"),
+        (1, "mean", "means of columns"),
+        (2, "pair", "pairs of columns"),
     ):
         usable = [
             worth
@@ -205,20 +205,17 @@ def guard(model: ReleasedModel, rows: int) -> Guard | None:
         summary[key] = [least.to_json(), most.to_json()]
         names = " and ".join(least.columns)
         parts.append(
-            f"{purpose} {least.records:,.0f} ({names}) to {most.records:,.0f} records"
+            f"{purpose}: {least.records:,.0f} ({names}) to {most.records:,.0f} records"
         )
     n_worthless = sum(round(worth.records) == 0 for worth in worths)
     if n_worthless == 1:
-        parts.append(
-            "nothing for 1 column or pair, which was not measured or which the noise "
-            "hides"
-        )
+        parts.append("1 column or pair: 0, as it was not measured or is too noisy")
     elif n_worthless > 1:
         parts.append(
-            f"nothing for {n_worthless} columns or pairs, which were not measured or "
-            "which the noise hides"
+            f"{n_worthless} columns or pairs: 0, as they were not measured or are too "
+            "noisy"
         )
-    sentence = f"At most they are worth, {'; '.join(parts)}. {_WARNING}"
+    sentence = f"Effective sample size at most: {'; '.join(parts)}. {_WARNING}"
     warning = None
     if rows > released:
         warning = (

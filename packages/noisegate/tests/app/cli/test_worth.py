@@ -73,7 +73,7 @@ def test_a_pair_that_was_not_measured_is_worth_nothing():
     ]
     guard_text = guard(model, 10)
     assert "pair" not in guard_text.summary
-    assert "nothing for 1 column or pair, which was not measured" in guard_text.sentence
+    assert "1 column or pair: 0, as it was not measured" in guard_text.sentence
 
 
 @pytest.mark.parametrize(

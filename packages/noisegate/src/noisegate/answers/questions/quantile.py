@@ -19,7 +19,7 @@ from noisegate.answers.distribution import (
     distribution_of_tables,
     with_limits,
 )
-from noisegate.answers.estimates import Estimate, Intervals
+from noisegate.answers.estimates import TOO_NOISY, Estimate, Intervals
 from noisegate.answers.evidence import Evidence
 from noisegate.answers.noisy_table import NoisyTable
 from noisegate.answers.questions.groups import names_of_groups
@@ -124,7 +124,7 @@ class Quantile(Question):
         """
         records, variance = table.total
         if records < _MIN_VISIBLE * math.sqrt(variance):
-            reason = "the noise forbids an answer: it hides the records of the group"
+            reason = f"{TOO_NOISY}: the records of the group cannot be seen"
             return [Estimate(question=self.text, name=group, refused=reason)]
         distribution = with_limits(
             distribution_of_tables([table]), evidence, self.column

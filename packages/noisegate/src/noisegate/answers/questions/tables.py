@@ -11,6 +11,7 @@ import numpy as np
 from noisegate.answers.crosstab import crosstab
 from noisegate.answers.domain import Floats, Level, NumberRange
 from noisegate.answers.estimates import (
+    TOO_NOISY,
     Estimate,
     Intervals,
     estimate,
@@ -91,7 +92,7 @@ class Independence(QuestionOfTwoColumns):
             raise self.error(": a test needs two columns with two levels or more each.")
         result = independence_test(table, intervals)
         if result is None:
-            return self.refused("the noise forbids an answer: it hides all counts")
+            return self.refused(f"{TOO_NOISY}: no count can be seen")
         return [
             Estimate(
                 question=self.text,
@@ -126,9 +127,7 @@ class CrossTabulation(QuestionOfTwoColumns):
         except LookupError:
             raise _not_measured_together(self, self.columns) from None
         if shares is None:
-            return self.refused(
-                "the noise forbids an answer: it hides how many records there are"
-            )
+            return self.refused(f"{TOO_NOISY}: the number of records cannot be seen")
         row_cells, column_cells = shares.domain.cells
         return [
             Estimate(

@@ -132,7 +132,7 @@ def fit_command(
     show_values: ShowValues = False,
     as_json: Json = False,
 ) -> None:
-    """Fit a model to private records: spends ε once, then only what has left the gate is used.
+    """Fit a model to private records: the budget is charged once; later steps use the noisy results only.
 
     Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model
     --dataset clinic-2026`

@@ -855,9 +855,7 @@ def _verdict_on_associations(
         figures["associations_kept"] = part_kept
         detail = f"{part_kept:.0%} of clear associations kept"
         findings.append(_on_pairs(KEPT_SCALE.answer(part_kept), detail))
-        reasons.append(
-            f"{part_kept:.0%} of the associations that stand out of the noise are kept"
-        )
+        reasons.append(f"{part_kept:.0%} of the clear associations are kept")
     elif associations and _may_hide_associations(associations):
         word = "rough"
         reasons.append(
