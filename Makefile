@@ -57,7 +57,7 @@ test-slow: .venv/.installed ## the tests that take longer than a minute, and a s
 
 mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 --seed 1 --survivors FILE' for another
 	@$(UV) sync --frozen --quiet --inexact --group mutation
-	$(call check,mutation score,nice $(BIN)/python tests/mutation/score.py --processes $(WORKERS) $(MUTATION),docs/mutation.md says how to read the survivors)
+	$(call check,mutation score,nice $(BIN)/python tests/mutation/score.py --processes $(WORKERS) $(MUTATION),tests/mutation/README.md says how to read the survivors)
 
 # What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
 # that round by the place of a record in its block.

@@ -23,7 +23,7 @@ figures and theorems; `make papers DATA=DIR` runs what the data allows and write
 | tables and figures | {figures} |
 
 {run} of {commands} commands have figures. Some published figures rest on an error: \
-[claims that do not hold](claims.md).
+[claims that do not hold](differences.md#claims).
 """
 _HEAD = """# The papers, item by item
 

@@ -143,7 +143,7 @@ def test_the_page_says_whose_records_are_protected(model, pages, tmp_path):
         "All records of one patient are protected together, up to 3. "
         "Further records were not used."
     ) in shown
-    assert "right about whether one patient took part" in shown
+    assert "guesses whether one patient took part can be right" in shown
     table = table.drop_columns("patient")
     household = synthesize(table, schema=schema, epsilon=1.0, unit="household")
     shown = text(report(household, out=tmp_path / "household").public)
