@@ -62,6 +62,8 @@ def infer(
         raise OptionError(
             "no query is given; for instance 'mean(age)' or 'wage ~ age + sex'."
         )
+    for question in questions:
+        _check_is_text(question)
     parsed_questions = [parse_question(text) for text in questions]
     evidence = evidence_of(model)
     intervals = Intervals(level, finite)
@@ -75,6 +77,16 @@ def infer(
             # So a question that has no answer does not take those of the others.
             answers += question.refused(str(error).removesuffix("."))
     return answers
+
+
+def _check_is_text(question: object) -> None:
+    """Refuses a query that is no text, such as a list of them."""
+    if isinstance(question, str):
+        return
+    cure = "write it as text, for instance 'mean(age)'"
+    if isinstance(question, list | tuple):
+        cure = "give several queries one after the other, as in infer(*queries)"
+    raise OptionError(f"query {question!r} is a {type(question).__name__}; {cure}.")
 
 
 def answer_question(

@@ -9,7 +9,7 @@ import pytest
 import statsmodels.api as api
 from tests.shared.columns import boolean, categorical, continuous, integer
 
-from noisegate import synthesize
+from noisegate import simulated_patients, synthesize
 from noisegate.answers.calibration import LOGISTIC, CalibratedRegression
 from noisegate.answers.domain import Domain
 from noisegate.answers.estimates import (
@@ -549,3 +549,15 @@ def test_intervals_of_a_long_tail_hold():
         (answer,) = model.infer("mean(cost)", finite=True)
         covered.append(answer.low <= cost.mean() <= answer.high)
     assert sum(covered) >= 5
+
+
+@pytest.mark.parametrize(
+    ("query", "cure"),
+    [(["mean(age)"], r"infer\(\*queries\)"), (42, "write it as text")],
+    ids=["a list", "a number"],
+)
+def test_a_query_that_is_no_text_is_refused_with_its_cure(query, cure):
+    table, schema = simulated_patients()
+    model = synthesize(table, schema=schema, epsilon=1.0)
+    with pytest.raises(OptionError, match=cure):
+        model.infer(query)
