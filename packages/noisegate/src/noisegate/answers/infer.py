@@ -62,8 +62,8 @@ def infer(
         raise OptionError(
             "no query is given; for instance 'mean(age)' or 'wage ~ age + sex'."
         )
-    for question in questions:
-        _check_is_text(question)
+    for text in questions:
+        _check_is_text(text)
     parsed_questions = [parse_question(text) for text in questions]
     evidence = evidence_of(model)
     intervals = Intervals(level, finite)
