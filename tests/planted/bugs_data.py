@@ -193,7 +193,7 @@ private-records-as-public-ones: Whether public data holds private records is not
     wrap gate.Gate.check_apart: lambda *_: None
 an-image-listed-twice: One image may be two records.
     by test_a_wrong_set_of_images_is_refused_and_nothing_is_spent
-    rewrite image_folder.ImageList._problem: any_file in seen => False
+    rewrite image_folder.ImageList._problem: any_file in seen_files => False
 types-of-the-private-frame: A model keeps of which family of pandas a private column was, which one record may decide.
     by test_dtypes_do_not_depend_on_the_records
     rewrite native_table.native_form: exact or (kind != "arrow" and has_categories) => True

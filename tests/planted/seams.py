@@ -38,6 +38,8 @@ SEAMS = {
     "question_tables": "noisegate.answers.questions.tables",
     "weighted_answers": "noisegate.answers.questions.weighted",
     "moments": "noisegate.queries.moments",
+    "perceptual": "noisegate_images.queries.perceptual",
+    "shards": "noisegate.gate.sessions.shards",
     "network_design": "noisegate_papers.training.graphical",
     "run_folder": "noisegate.app.runs.folder",
     "runs": "noisegate.app.runs.work",
