@@ -8,17 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from noisegate import Schema
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_headed, read_plain
 
-ADULT = Published(
-    name="adult",
-    page="https://archive.ics.uci.edu/dataset/2/adult",
-    # The first is the second with a header line.
-    files=("train.csv", "adult.data"),
-    train_records=29_305,
-    train_share=0.9,
-)
+ADULT = SETS["adult"]
 SCHEMA = Path(__file__).parents[1] / "adult" / "schema.toml"
 
 

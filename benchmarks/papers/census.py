@@ -9,16 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from noisegate import Schema
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_mapped, read_plain
 
-CENSUS = Published(
-    name="census",
-    page="https://archive.ics.uci.edu/dataset/117/census+income+kdd",
-    files=("census-income.data", "census-income.data.gz"),
-    train_records=159_618,
-    train_share=0.8,
-)
+CENSUS = SETS["census"]
 SCHEMA = Path(__file__).with_name("census.toml")
 # The documentation says of the instance weight, the 25th field, that classifiers should not use it.
 WEIGHT, WEIGHT_FIELD = "instance weight", 24

@@ -9,17 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from noisegate import Schema
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_headed
 
-CERVICAL = Published(
-    name="cervical",
-    page="https://archive.ics.uci.edu/dataset/383/cervical+cancer+risk+factors",
-    # The second is Kaggle's copy, which DP-HP's code reads.
-    files=("risk_factors_cervical_cancer.csv", "kag_risk_factors_cervical_cancer.csv"),
-    train_records=686,
-    train_share=0.8,
-)
+CERVICAL = SETS["cervical"]
 SCHEMA = Path(__file__).with_name("cervical.toml")
 
 

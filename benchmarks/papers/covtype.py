@@ -15,16 +15,10 @@ import pyarrow.compute as pc
 from noisegate import Schema
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_plain
 
-COVTYPE = Published(
-    name="covtype",
-    page="https://archive.ics.uci.edu/dataset/31/covertype",
-    files=("covtype.data", "covtype.data.gz"),
-    train_records=14_000,
-    train_share=0.7,
-)
+COVTYPE = SETS["covtype"]
 SCHEMA = Path(__file__).with_name("covtype.toml")
 FIRST = 20_000
 AREAS = tuple(f"wilderness_area_{number}" for number in range(1, 5))

@@ -10,16 +10,10 @@ from pathlib import Path
 
 from noisegate import Schema
 from noisegate.schema import Categorical, Continuous
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_headed
 
-CREDIT = Published(
-    name="credit",
-    page="https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud",
-    files=("creditcard.csv", "creditcard.csv.gz"),
-    train_records=227_846,
-    train_share=0.8,
-)
+CREDIT = SETS["credit"]
 COMPONENTS = 28
 # The description gives no bounds: V1 to V28 are "the result of a PCA transformation". Of inputs with unit variance a
 # component has at most the variance of them all, 28, so a standard deviation of 5.3; the bound is about six of them.

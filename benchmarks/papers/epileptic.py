@@ -9,22 +9,10 @@ from pathlib import Path
 
 from noisegate import Schema
 from noisegate.schema import Categorical, Integer
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_headed, read_mapped
 
-EPILEPTIC = Published(
-    name="epileptic",
-    page="https://archive.ics.uci.edu/dataset/388/epileptic+seizure+recognition",
-    # The first two are as UCI has published it; copies leave out the first column.
-    files=(
-        "data.csv",
-        "Epileptic Seizure Recognition.csv",
-        "epileptic.csv",
-        "epileptic.csv.gz",
-    ),
-    train_records=8_050,
-    train_share=0.7,
-)
+EPILEPTIC = SETS["epileptic"]
 POINTS = 178
 # Andrzejak et al. 2001, Phys. Rev. E 64, 061907: 12-bit analogue-to-digital conversion.
 LOWEST, HIGHEST = -2048, 2047

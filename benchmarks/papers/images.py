@@ -11,7 +11,6 @@ import gzip
 import io
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,30 +24,15 @@ import pyarrow.parquet as pq
 from noisegate.errors import DataError
 from noisegate.schema import Schema, pixel_schema
 from noisegate_images.sources.images import ImageSource
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded, Published
 
 Pixels = npt.NDArray[np.uint8]
 
-MNIST = Published(
-    name="mnist",
-    page="http://yann.lecun.com/exdb/mnist/",
-    files=("train.parquet", "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"),
-    train_records=60_000,
-)
-FASHION = Published(
-    name="fashion-mnist",
-    page="https://github.com/zalandoresearch/fashion-mnist",
-    files=("train.parquet", "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"),
-    train_records=60_000,
-)
-MNIST_8K = replace(MNIST, name="mnist-8k", train_records=8_000)
-CIFAR_GREY = Published(
-    name="cifar10-grey",
-    page="https://www.cs.toronto.edu/~kriz/cifar.html",
-    files=("train.parquet", "data_batch_1"),
-    train_records=50_000,
-)
-CIFAR = replace(CIFAR_GREY, name="cifar10")
+MNIST = SETS["mnist"]
+FASHION = SETS["fashion-mnist"]
+MNIST_8K = SETS["mnist-8k"]
+CIFAR_GREY = SETS["cifar10-grey"]
+CIFAR = SETS["cifar10"]
 SIDE = 28
 # Both pages: labels 0 to 9, intensities 0 to 255.
 SCHEMA = pixel_schema(SIDE, SIDE, labels=range(10))

@@ -9,16 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from noisegate import Schema
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded
 from papers.reading import read_mapped, read_plain
 
-INTRUSION = Published(
-    name="intrusion",
-    page="https://kdd.ics.uci.edu/databases/kddcup99/kddcup99.html",
-    files=("kddcup.data_10_percent", "kddcup.data_10_percent.gz"),
-    train_records=345_815,
-    train_share=0.7,
-)
+INTRUSION = SETS["intrusion"]
 SCHEMA = Path(__file__).with_name("intrusion.toml")
 # The file training_attack_types on that page.
 ATTACKS = {

@@ -12,24 +12,11 @@ from string import ascii_uppercase
 
 from noisegate import Schema
 from noisegate.schema import Categorical, Continuous
-from papers.published import Loaded, Published
+from papers.published import SETS, Loaded, Published
 from papers.reading import read_headed, read_mapped, read_plain
 
-ISOLET = Published(
-    name="isolet",
-    page="https://archive.ics.uci.edu/dataset/54/isolet",
-    files=("isolet1+2+3+4.data", "isolet1+2+3+4.data.gz"),
-    train_records=4_367,
-    train_share=0.7,
-)
-ISOLET_TEST = Published(
-    name="isolet-test",
-    page=ISOLET.page,
-    # The last two are copies with a header line, f1 to f617 and class.
-    files=("isolet5.data", "isolet5.data.gz", "isolet_test.csv", "isolet_test.csv.gz"),
-    train_records=1_091,
-    train_share=0.7,
-)
+ISOLET = SETS["isolet"]
+ISOLET_TEST = SETS["isolet-test"]
 FEATURES = 617
 # isolet.names: the last field is the letter, 1 for A to 26 for Z; copies write 1.0.
 SOUNDS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -90,3 +91,12 @@ class Published:
             test=records.take(order[cut:]),
             schema=schema,
         )
+
+
+SETS = {
+    name: Published(name=name, **entry | {"files": tuple(entry["files"])})
+    for name, entry in tomllib.loads(
+        Path(__file__).with_name("sets.toml").read_text(encoding="utf-8")
+    ).items()
+}
+"""The data sets of the papers by name."""
