@@ -7,7 +7,6 @@ FILE has the lines of `run.py`, by default those beside this file.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from corpus import is_held_out
 from harness.options import option, optional, positional, read_options
+from harness.printing import markdown_table
+from harness.results import read_lines
 
 from noisegate.answers.verdict import WORDS
 
@@ -30,8 +31,9 @@ _SIZES = (500, 1_500, 5_000, 20_000)
 
 def read_runs(path: Path, *, held_out: bool) -> list[Run]:
     """Reads the runs of tables for development, or of held-out ones; the last line of a run counts."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    runs = {(run["table"], run["epsilon"], run["seed"]): run for run in lines}
+    runs = {
+        (run["table"], run["epsilon"], run["seed"]): run for run in read_lines(path)
+    }
     return [run for run in runs.values() if is_held_out(run["table"]) == held_out]
 
 
@@ -59,8 +61,7 @@ def pulled_down_by(run: Run, stage: str, word: str) -> list[str]:
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Formats a table."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    return "\n".join(markdown_table(headings, rows))
 
 
 def agreement_row(name: str, runs: Sequence[Run], source: str) -> list[object]:
