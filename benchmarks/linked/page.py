@@ -36,7 +36,7 @@ Key = tuple[str, str, float | None]
 """Set, method and ε of some runs."""
 
 
-def page(results: Runs, expected: Runs) -> str:
+def tables(results: Runs, expected: Runs) -> str:
     """Returns the tables, as lines of Markdown."""
     targets = ["| target | reached | |", "| --- | ---: | --- |"]
     targets += [markdown_row(cells) for cells in _targets(results, expected)]
@@ -149,14 +149,14 @@ def _line(results: Runs, key: Key, link: str) -> Iterator[list[str]]:
         yield [*head, *texts[:-1], str(flaws), texts[-1], time]
 
 
-def written() -> str:
+def page() -> str:
     """Returns README.md with the tables as the files have them."""
     expected = tomllib.loads(EXPECTED.read_text("utf-8"))["target"]
-    tables = page(read_json(RESULTS), expected)
-    return filled(PAGE.read_text("utf-8"), tables, "results")
+    lines = tables(read_json(RESULTS), expected)
+    return filled(PAGE.read_text("utf-8"), lines, "results")
 
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(PAGE.read_text("utf-8") != written())
-    PAGE.write_text(written(), encoding="utf-8")
+        sys.exit(PAGE.read_text("utf-8") != page())
+    PAGE.write_text(page(), encoding="utf-8")

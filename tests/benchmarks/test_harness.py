@@ -9,7 +9,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from harness.commands import run_logged
 from harness.options import choice, needed, read_options
-from harness.results import Lines, Rows, kept
+from harness.results import Lines, Rows
 
 OPTIONS = {
     "epsilon": [0.5],
@@ -55,12 +55,6 @@ def test_lines_are_found_again_by_their_keys(tmp_path):
     path = tmp_path / "folder" / "lines.jsonl"
     Lines(path).add({"set": "a", "epsilon": 1.0})
     assert Lines(path).keys("set", "epsilon") == {("a", 1.0)}
-
-
-def test_what_is_kept_is_computed_once(tmp_path):
-    path = tmp_path / "kept.json"
-    assert kept(path, lambda: [1]) == [1]
-    assert kept(path, lambda: pytest.fail("computed again")) == [1]
 
 
 def test_a_command_that_takes_too_long_is_told_to_stop(tmp_path):

@@ -28,12 +28,7 @@ SCRIPTS = [
     if (name := str(path.relative_to(BENCHMARKS))) not in SILENT
     and '__name__ == "__main__"' in path.read_text("utf-8")
 ]
-PAGES = {
-    "baselines.page": lambda module: module.page(),
-    "images.peers_page": lambda module: module.page(),
-    "linked.page": lambda module: module.written(),
-    "scoreboard.board": lambda module: module.page(),
-}
+PAGES = ("baselines.page", "images.peers_page", "linked.page", "scoreboard.board")
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +81,7 @@ def test_a_page_is_what_its_rows_say(name, monkeypatch):
         [str(BENCHMARKS / name.partition(".")[0]), str(BENCHMARKS), *sys.path],
     )
     module = importlib.import_module(name)
-    assert module.PAGE.read_text("utf-8") == PAGES[name](module), (
+    assert module.PAGE.read_text("utf-8") == module.page(), (
         f"run benchmarks/{name.replace('.', '/')}.py"
     )
 
