@@ -137,7 +137,7 @@ CASES = [
         "a feature has 144 numbers only",
     ),
     ("dp-ntk", {}, ALONE, "the label"),
-    ("dpdm", {"image": (6, 6, 1)}, IMAGES, "multiples of 4"),
+    ("dpdm", {"image": (6, 6, 1), "channels": (4, 8)}, IMAGES, "multiples of 4"),
     ("dpdm", {}, IMAGES, "height, width, channels"),
     (
         "joint",

@@ -35,9 +35,7 @@ from noisegate.settings import (
 )
 from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.table_or_image import (
-    MADE_OF_TABLES,
     TABLES,
     Generator,
     TableOrImageGenerator,
@@ -120,9 +118,6 @@ class DPHP(
         {'sum': (22, 3.79), 'counts': (2, 21.86)}
     """
 
-    fit_class = FitSettings
-    image_defaults: ClassVar = {"generator": "convolutional"}
-    table_values = MADE_OF_TABLES
     renamed: ClassVar[Mapping[str, str]] = {"kept": "kernel_mass"}
 
     generator: Generator = "mixture"

@@ -25,9 +25,7 @@ from noisegate.settings import Count, Number, Share, Widths, settings
 from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.queries.fourier import Kernel, draw
-from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.table_or_image import (
-    MADE_OF_TABLES,
     TableOrImageGenerator,
     by_generator,
     values_by_column,
@@ -81,9 +79,6 @@ class DPMERF(
         {'fourier': (200, 3.79), 'counts': (2, 21.86)}
     """
 
-    fit_class = FitSettings
-    image_defaults: ClassVar = {"generator": "convolutional"}
-    table_values = MADE_OF_TABLES
     audit_settings: ClassVar[Mapping[str, Any]] = {"frequencies": 50}
 
     frequencies: Count = 1000

@@ -20,9 +20,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, TwoOrMore, Widths, settings
 from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.table_or_image import (
-    MADE_OF_TABLES,
     TableOrImageGenerator,
     by_generator,
 )
@@ -52,9 +50,6 @@ class DPNTK(TableOrImageGenerator, MeanEmbeddingMethod, ChangesFitDefaults):
         {'tangent': (30, 3.79), 'counts': (2, 21.86)}
     """
 
-    fit_class = FitSettings
-    image_defaults: ClassVar = {"generator": "convolutional"}
-    table_values = MADE_OF_TABLES
     audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
 
     width: Count = by_generator(table=8, images=200)

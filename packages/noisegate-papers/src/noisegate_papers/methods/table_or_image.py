@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
@@ -14,7 +13,15 @@ from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Layout
 from noisegate.schema.pixels import read_shape
-from noisegate.settings import Count, ImageSize, Options, Widths, derived, settings
+from noisegate.settings import (
+    Count,
+    ImageSize,
+    Options,
+    Settings,
+    Widths,
+    derived,
+    settings,
+)
 from noisegate_images.methods.generators import (
     IMAGE_FIT,
     generator_fit,
@@ -22,6 +29,7 @@ from noisegate_images.methods.generators import (
     released_target,
 )
 from noisegate_images.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
+from noisegate_images.training.fit import FitSettings
 
 if TYPE_CHECKING:
     from noisegate_images.models.generator import Generator as Network
@@ -37,10 +45,6 @@ Generator: TypeAlias = Literal[
 ]
 TABLES: tuple[Generator, ...] = ("mixture", "table")
 """The generators that make tables; the others make images."""
-MADE_OF_TABLES: Mapping[str, tuple[Generator, ...]] = MappingProxyType(
-    {"generator": TABLES}
-)
-"""For `Method.table_values`: with these generators, images are taken as tables."""
 
 
 def by_generator(*, table: Any, images: Any, **kinds: Any) -> Any:
@@ -61,6 +65,10 @@ def by_generator(*, table: Any, images: Any, **kinds: Any) -> Any:
 @settings
 class TableOrImageGenerator:
     """Which generator makes the records, and how it is fitted."""
+
+    fit_class: ClassVar[type[Settings] | None] = FitSettings
+    image_defaults: ClassVar[Mapping[str, Any]] = {"generator": "convolutional"}
+    table_values: ClassVar[Mapping[str, Collection[Any]]] = {"generator": TABLES}
 
     generator: Generator = "table"
     """For tables "table" (a network) or "mixture" (of products); for images "convolutional", "fully-connected",
