@@ -34,16 +34,26 @@ LLM = DPLLM(**{**DPLLM.audit_settings, "steps": 12})
 RARE = 1e-7
 
 
+def auditor_of(method, schema=TABLE, epsilon=1.0, adjacency="add-remove"):
+    budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
+    return Auditor(method=method, schema=schema, budget=budget)
+
+
+def audited(method, runs=4, **claim):
+    return projected(auditor_of(method, **claim), runs=runs, chance=RARE)
+
+
+def small(name, **settings):
+    return make_for(name, TABLE, {**METHODS[name].audit_settings, **settings})
+
+
 @pytest.mark.parametrize(
     ("epsilon", "adjacency"), [(0.5, "add-remove"), (4.0, "replace-one")]
 )
 def test_right_sums_stay_below_their_claim_and_are_seen(epsilon, adjacency):
-    budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
     # With so many numbers that the limit on the noise is a few hundredths, whatever its draws.
     method = DPMERF(**DPMERF.audit_settings)
-    found = projected(
-        Auditor(method=method, schema=TABLE, budget=budget), runs=60, chance=RARE
-    )
+    found = audited(method, runs=60, epsilon=epsilon, adjacency=adjacency)
     assert found.holds, found
     # Under replace-one, few made-up records are as far apart as the bound allows for.
     assert found.lower_bound > (0.9 if adjacency == "add-remove" else 0.7) * epsilon
@@ -51,8 +61,7 @@ def test_right_sums_stay_below_their_claim_and_are_seen(epsilon, adjacency):
 
 @pytest.mark.parametrize("epsilon", [1.0])
 def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
-    auditor = Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=epsilon))
-    both = [projected(auditor, runs=4, chance=RARE) for _ in range(2)]
+    both = [audited(LLM, epsilon=epsilon) for _ in range(2)]
     assert all(found.holds for found in both), both
     # One of a few hundred saw .68; two dozen others .78 to .91.
     assert max(found.lower_bound for found in both) > 0.7 * epsilon
@@ -61,24 +70,16 @@ def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adjacency):
-    budget = Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency))
-    found = projected(
-        Auditor(method=SINKHORN, schema=TABLE, budget=budget), runs=4, chance=RARE
-    )
+    found = audited(SINKHORN, adjacency=adjacency)
     assert found.holds, found
     assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
-    assert (
-        found.lower_bound > 0.02
-    )  # its loss moves by a small part of the diameter that is claimed
+    # Its loss moves by a small part of the diameter that is claimed.
+    assert found.lower_bound > 0.02
 
 
 def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
     with planted.noise_times(1 / 2):
-        found = projected(
-            Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)),
-            runs=4,
-            chance=RARE,
-        )
+        found = audited(SINKHORN)
     assert found.too_little_noise
     assert found.noise[1] < 0.6
 
@@ -86,19 +87,11 @@ def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
     """A third of the noise is above the claim; twice the noise is below, and not what is stated."""
     with planted.noise_times(1 / 3):
-        quiet = projected(
-            Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)),
-            runs=20,
-            chance=RARE,
-        )
+        quiet = audited(MERF, runs=20)
     assert quiet.exceeded
     assert quiet.too_little_noise
     with planted.noise_times(2.0):
-        loud = projected(
-            Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)),
-            runs=12,
-            chance=RARE,
-        )
+        loud = audited(MERF, runs=12)
     assert not loud.exceeded
     assert loud.too_much_noise
     assert not loud.holds
@@ -106,31 +99,28 @@ def test_noise_that_is_too_quiet_or_too_loud_is_found():
 
 def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
     """That all directions are alike is believed of neither."""
-    auditor = Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0))
+    auditor = auditor_of(MERF)
     worlds = auditor.worst_worlds()
-    runs = [auditor.run(worlds, place % 2) for place in range(30)]
-    seen = [one for one, _ in runs]
-    certificate = runs[0][1]
-    for one in seen:
-        one.squares = one.squares[0] / 100, one.squares[1]
-    elsewhere = measured(seen, certificate, kind="projection", chance=RARE)
+    runs, certificates = zip(
+        *(auditor.run(worlds, run % 2) for run in range(30)), strict=True
+    )
+    certificate = certificates[0]
+    for run in runs:
+        run.squares = run.squares[0] / 100, run.squares[1]
+    elsewhere = measured(runs, certificate, kind="projection", chance=RARE)
     assert elsewhere.too_little_noise
     assert not elsewhere.exceeded
-    for one in seen:
-        one.squares = 100 * one.squares[0], one.squares[1]
-        one.residuals["counts"] = [0.01 * left for left in one.residuals["counts"]]
-    along = measured(seen, certificate, kind="projection", chance=RARE)
+    for run in runs:
+        run.squares = 100 * run.squares[0], run.squares[1]
+        run.residuals["counts"] = [0.01 * left for left in run.residuals["counts"]]
+    along = measured(runs, certificate, kind="projection", chance=RARE)
     assert along.exceeded
     assert along.too_little_noise
 
 
 def test_noise_whose_gradient_passes_un_noised_is_found():
     with planted.detached_noise():
-        found = projected(
-            Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=1.0)),
-            runs=4,
-            chance=RARE,
-        )
+        found = audited(LLM)
     assert found.lower_bound > 3.0
 
 
@@ -181,12 +171,7 @@ def test_linked_tables_are_audited_by_projection_alone(by):
 @pytest.mark.parametrize("bug", planted.ON_SUMS)
 def test_a_planted_bug_in_sums_is_above_the_claim(bug):
     with planted.ON_SUMS[bug]():
-        found = projected(
-            Auditor(
-                method=DPMERF(frequencies=20), schema=TABLE, budget=Budget(epsilon=1.0)
-            ),
-            runs=160,
-        )
+        found = projected(auditor_of(DPMERF(frequencies=20)), runs=160)
     assert found.exceeded, found
 
 
@@ -250,27 +235,19 @@ def test_what_cannot_be_audited_is_refused():
 # The audit of sums over disjoint shards: right code stays below its claim and is seen, and planted bugs are found.
 
 
-def audited(name, runs=4, adjacency="add-remove", epsilon=1.0, **settings):
-    method = make_for(name, TABLE, {**METHODS[name].audit_settings, **settings})
-    budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
-    return projected(
-        Auditor(method=method, schema=TABLE, budget=budget), runs=runs, chance=RARE
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "adjacency"), [("pate-gan", "add-remove"), ("g-pate", "replace-one")]
 )
 def test_right_sums_over_shards_stay_below_their_claim_and_are_seen(name, adjacency):
-    found = audited(name, adjacency=adjacency)
+    found = audited(small(name), adjacency=adjacency)
     assert found.holds, found
     assert 0.6 < found.noise[0] < 1 < found.noise[1] < 1.6
 
 
 def test_noise_on_sums_over_shards_that_is_too_quiet_is_found():
     with planted.noise_times(1 / 2):
-        found = audited("g-pate")
+        found = audited(small("g-pate"))
     assert found.too_little_noise
 
 
@@ -287,10 +264,11 @@ def test_shards_that_overlap_are_found(monkeypatch):
             sizes=sizes,
         )
 
-    assert audited("pate-gan", teachers=40, teacher_rounds=20, steps=4).holds
+    method = small("pate-gan", teachers=40, teacher_rounds=20, steps=4)
+    assert audited(method).holds
     monkeypatch.setattr(shards._Split, "of", overlapping)
     monkeypatch.setattr(shards.ShardVectors, "probe", lambda *_: None)
-    found = audited("pate-gan", runs=10, teachers=40, teacher_rounds=20, steps=4)
+    found = audited(method, runs=10)
     assert found.lower_bound > found.claim, found
 
 
@@ -308,34 +286,26 @@ MANY = Schema(
 
 
 def test_one_run_of_right_code_says_less_than_the_claim_and_of_broken_code_more():
-    method = DPMERF(frequencies=5)
-    budget = Budget(epsilon=1.0)
-    right = one_run(Auditor(method=method, schema=MANY, budget=budget), runs=300)
+    auditor = auditor_of(MERF, MANY)
+    right = one_run(auditor, runs=300)
     assert right.lower_bound <= 1.0
     assert right.runs == 1
     with planted.noise_times(0.01):
-        broken = one_run(Auditor(method=method, schema=MANY, budget=budget), runs=300)
+        broken = one_run(auditor, runs=300)
     assert broken.exceeded
     assert broken.lower_bound > 1.3
 
 
 @pytest.mark.slow
 def test_one_run_at_a_large_epsilon_sees_some_of_it():
-    found = one_run(
-        Auditor(method=DPMERF(frequencies=5), schema=MANY, budget=Budget(epsilon=20.0)),
-        runs=300,
-    )
+    found = one_run(auditor_of(MERF, MANY, epsilon=20.0), runs=300)
     assert 0.3 < found.lower_bound <= 20.0
 
 
 @pytest.mark.slow
 def test_one_run_of_gradients_stays_below_the_claim():
     found = one_run(
-        Auditor(
-            method=DPLLM(steps=20, sampling_probability=0.2, maps=2),
-            schema=TABLE,
-            budget=Budget(epsilon=4.0),
-        ),
+        auditor_of(DPLLM(steps=20, sampling_probability=0.2, maps=2), epsilon=4.0),
         runs=100,
     )
     assert found.lower_bound <= 4.0
@@ -344,12 +314,10 @@ def test_one_run_of_gradients_stays_below_the_claim():
 @pytest.mark.slow
 def test_synthetic_records_tell_worlds_apart_where_there_is_next_to_no_noise_and_not_else():
     method = Pairwise(fit_options={"steps": 200})
-    right = from_samples(
-        Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1.0)), runs=24
-    )
+    right = from_samples(auditor_of(method), runs=24)
     assert right.lower_bound <= 1.0
     loud = from_samples(
-        Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1000.0)),
+        auditor_of(method, epsilon=1000.0),
         runs=60,
         chance=0.01,
     )
@@ -357,9 +325,7 @@ def test_synthetic_records_tell_worlds_apart_where_there_is_next_to_no_noise_and
 
 
 def test_a_column_of_a_record_is_guessed_where_there_is_next_to_no_noise():
-    loud = of_attribute(
-        Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=8
-    )
+    loud = of_attribute(auditor_of(PRIVBAYES, epsilon=1000.0), runs=8)
     assert loud.guessed[0] == 1.0
     assert loud.from_noise == 0
 
@@ -367,13 +333,9 @@ def test_a_column_of_a_record_is_guessed_where_there_is_next_to_no_noise():
 @pytest.mark.slow
 def test_a_column_is_guessed_where_there_is_next_to_no_noise_and_not_else():
     """Without the record one value in four is right by chance. A fit believes the noise that is stated, so both are."""
-    right = of_attribute(
-        Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1.0)), runs=40
-    )
+    right = of_attribute(auditor_of(PRIVBAYES), runs=40)
     assert right.lower_bound <= 1.0
-    loud = of_attribute(
-        Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=100.0)), runs=100
-    )
+    loud = of_attribute(auditor_of(PRIVBAYES, epsilon=100.0), runs=100)
     assert loud.guessed[0] > 0.9
     assert loud.guessed[1] < 0.6
     assert 0 < loud.lower_bound <= 100

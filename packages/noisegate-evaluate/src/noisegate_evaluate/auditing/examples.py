@@ -66,34 +66,33 @@ def example(
     target: Any, *, schema: Any, settings: dict[str, Any], folder: Path
 ) -> tuple[Method, AnySchema, Budget]:
     """Returns what `noisegate.audit` is asked for; made-up public records and networks are written into `folder`."""
-    named = isinstance(target, str) and target in METHODS
-    if not named and isinstance(target, str | Path):
-        if not Path(target).is_dir():
-            known = choices(target, METHODS)
-            raise OptionError(
-                f"{target}: neither the folder of a model nor a method; methods are {known}."
-            )
-        return _of_model(Path(target), schema, settings)
-    if not named:
+    if not isinstance(target, str | Path):
         raise OptionError(
             f"target={target!r} must be the name of a method, or the folder of a saved model."
+        )
+    if target not in METHODS:
+        if Path(target).is_dir():
+            return _of_model(Path(target), schema, settings)
+        raise OptionError(
+            f"{target}: neither the folder of a model nor a method; methods are {choices(target, METHODS)}."
         )
     if isinstance(schema, str | Path):
         schema = read_schema(schema)
     if schema is None:
-        method = METHODS[target]
+        method = METHODS[str(target)]
         schema = _SCHEMAS[method.audit_on]
         settings = {
             **method.audit_settings,
             **_made_up(method.audit_files, schema, folder),
             **settings,
         }
-    return make_for(target, schema, settings), schema, Budget(epsilon=1.0)
+    return make_for(str(target), schema, settings), schema, Budget(epsilon=1.0)
 
 
 def _of_model(
     folder: Path, schema: object, settings: dict[str, Any]
 ) -> tuple[Method, AnySchema, Budget]:
+    """Returns the method, the schema and the budget of a saved model."""
     if schema is not None or settings:
         raise OptionError(
             f"{folder} is a model, which has its own schema and settings; leave "
@@ -104,22 +103,22 @@ def _of_model(
         raise ModelError(
             f"{folder}: the certificate names no schema, so that no records can be made up for it."
         )
-    of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
-    budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
-    stated = certificate.public["schema"]
-    kind: type[AnySchema] = LinkedSchema if "tables" in stated else Schema
-    return method_of(certificate), kind.from_json(stated), budget
+    names = "epsilon", "delta", "adjacency", "unit", "contributions"
+    budget = Budget(**{name: getattr(certificate, name) for name in names})
+    schema_json = certificate.public["schema"]
+    kind: type[AnySchema] = LinkedSchema if "tables" in schema_json else Schema
+    return method_of(certificate), kind.from_json(schema_json), budget
 
 
 def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[str, Any]:
     """Returns settings that point to public records and a decoder, made up and written into `folder`."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if "public" in files and isinstance(schema, Schema):
         import pyarrow.parquet as pq
 
         path = folder / "public.parquet"
         pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
-        found["public"] = str(path)
+        settings["public"] = str(path)
     if "decoder" in files:
         from noisegate_images.networks.decoder import (
             DecoderDesign,
@@ -139,8 +138,8 @@ def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[st
         )
         path = folder / "decoder.safetensors"
         path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
-        found["decoder"] = str(path)
-    return found
+        settings["decoder"] = str(path)
+    return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,14 +164,13 @@ class Worlds:
         budget: Budget,
     ) -> Worlds:
         """Returns those of two chosen records: under add-remove the first one is in both, else in world 0 alone."""
-        first, second = (made_up.rows(slice(place, place + 1)) for place in chosen)
-        third = next(place for place in range(len(made_up)) if place not in chosen)
-        replaced = budget.adjacency is Adjacency.REPLACE_ONE
-        others, old = (
-            (made_up.rows(slice(third, third + 1)), first)
-            if replaced
-            else (first, None)
-        )
+        first, second = (made_up.rows(slice(row, row + 1)) for row in chosen)
+        others = first
+        old = None
+        if budget.adjacency is Adjacency.REPLACE_ONE:
+            third = next(row for row in range(len(made_up)) if row not in chosen)
+            others = made_up.rows(slice(third, third + 1))
+            old = first
         return cls(
             schema=schema,
             others=others,
@@ -196,37 +194,29 @@ class Worlds:
     def records(self, world: int) -> EncodedTable:
         """Returns the records of a world, the own ones last."""
         own = self.new if world else self.old
-        return EncodedTable.concatenate(
-            [self.others, *([] if own is None else [own] * (self.contributions or 1))]
-        )
+        copies = [] if own is None else [own] * (self.contributions or 1)
+        return EncodedTable.concatenate([self.others, *copies])
 
     def table(self, world: int) -> pa.Table:
         """Returns the records of a world as a private table, with a column of units if there are any."""
         table = decode(self.records(world), self.schema)
         if self.contributions is None:
             return table
-        return table.append_column(
-            UNIT, pa.array(np.minimum(np.arange(len(table)), len(self.others)))
-        )
+        units = np.minimum(np.arange(len(table)), len(self.others))
+        return table.append_column(UNIT, pa.array(units))
 
 
 def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
     """Returns `count` made-up records that the schema allows, from which the worst ones are chosen."""
     random = np.random.default_rng(seed)
-    kept: list[EncodedTable] = []
+    allowed: list[EncodedTable] = []
     for _ in range(_TRIES):
         # Written and read, so that positions are those that values have.
-        drawn = next(
-            iter(
-                TableSource(
-                    decode(made_up_records(schema.layout, count, random), schema),
-                    schema,
-                ).batches()
-            )
-        )
-        kept.append(drawn.rows(~schema.broken(drawn)))
-        if sum(map(len, kept)) >= count:
-            return EncodedTable.concatenate(kept).rows(slice(0, count))
+        table = decode(made_up_records(schema.layout, count, random), schema)
+        records = next(iter(TableSource(table, schema).batches()))
+        allowed.append(records.rows(~schema.broken(records)))
+        if sum(map(len, allowed)) >= count:
+            return EncodedTable.concatenate(allowed).rows(slice(0, count))
     raise OptionError(
         "the constraints of the schema leave hardly any made-up record; audit it without them."
     )
@@ -258,30 +248,35 @@ class FamilyWorlds:
     table = records
 
 
-def made_up_family(schema: LinkedSchema, place: int) -> Family:
-    """Returns a made-up family with keys of its own, that keeps to the rules of the schema."""
+def made_up_family(schema: LinkedSchema, number: int) -> Family:
+    """Returns a made-up family that keeps to the rules of the schema; its number is its seed, and starts its keys."""
     root = schema.root
-    rows: dict[str, Rows] = {root.name: candidates(root.schema, 1, seed=place)}
-    made = {
-        root.name: with_keys(
-            root, decode(rows[root.name], root.schema), np.array([f"{place}"])
-        )
-    }
+    rows: dict[str, Rows] = {root.name: candidates(root.schema, 1, seed=number)}
+    table = decode(rows[root.name], root.schema)
+    tables = {root.name: with_keys(root, table, np.array([f"{number}"]))}
     for link in schema.links:
         child = link.child
         parents = rows[link.parent.name]
-        numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
-        of = np.repeat(np.arange(len(parents)), numbers[place % len(numbers)])
-        drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(
-            slice(0, len(of))
-        )
+        child_counts = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
+        child_count = child_counts[number % len(child_counts)]
+        parent_rows = np.repeat(np.arange(len(parents)), child_count)
+        count = len(parent_rows)
+        children: Rows = candidates(child.schema, max(count, 1), seed=number)
+        children = children.rows(slice(0, count))
         # A child that breaks a relation with its parent becomes one that keeps to it.
-        drawn, _ = link.restore(parents.rows(of), link.measure(parents.rows(of), drawn))
-        kept = ~link.broken(parents.rows(of), drawn)
-        of, rows[child.name] = of[kept], drawn.rows(kept)
-        keys = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
-        above = made[link.parent.name].take(of).select([str(link.parent.key)])
-        made[child.name] = with_keys(
-            child, decode(rows[child.name], child.schema), keys, above
+        beside = parents.rows(parent_rows)
+        children, _ = link.restore(beside, link.measure(beside, children))
+        is_allowed = ~link.broken(beside, children)
+        parent_rows = parent_rows[is_allowed]
+        rows[child.name] = children.rows(is_allowed)
+        keys = [f"{number}.{index}" for index in range(len(parent_rows))]
+        parent_keys = (
+            tables[link.parent.name].take(parent_rows).select([str(link.parent.key)])
         )
-    return made
+        tables[child.name] = with_keys(
+            child,
+            decode(rows[child.name], child.schema),
+            np.array(keys, dtype=str),
+            parent_keys,
+        )
+    return tables
