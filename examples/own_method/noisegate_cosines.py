@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from noisegate import Release, Schema
 from noisegate.methods.abilities import ClosedForm
-from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
+from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod, class_counts
 from noisegate.methods.registry import register
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
@@ -127,21 +127,21 @@ class CosineSeries(ClosedForm, MeanEmbeddingMethod):
             A mixture with one component for each class, or one in all without a label.
         """
         layout = release.schema.layout
-        class_counts = np.maximum(release.values["counts"][0], 1.0)
+        record_counts = np.maximum(class_counts(release), 1.0)
         numeric_bins = [
             fine_bins(column, max_bins=_MAX_CELLS) for column in layout.numeric
         ]
         numeric_tables = [
-            self._numeric_table(release, column_index, bins, class_counts)
+            self._numeric_table(release, column_index, bins, record_counts)
             for column_index, bins in enumerate(numeric_bins)
         ]
         return Mixture(
             layout=layout,
             within=tuple(map(_evenly_filled, layout.numeric, numeric_bins)),
-            weights=class_counts / class_counts.sum(),
+            weights=record_counts / record_counts.sum(),
             probabilities=(
                 *numeric_tables,
-                *self._coded_tables(release, len(class_counts)),
+                *self._coded_tables(release, len(record_counts)),
             ),
         )
 
@@ -153,7 +153,7 @@ class CosineSeries(ClosedForm, MeanEmbeddingMethod):
         release: Release,
         column_index: int,
         bins: NumericBins,
-        class_counts: Floats,
+        record_counts: Floats,
     ) -> Floats:
         """Estimates the probability of each cell of a numeric column, (classes, cells), a missing value's last."""
         cosines = self._cosines(release.schema.layout)
@@ -163,7 +163,7 @@ class CosineSeries(ClosedForm, MeanEmbeddingMethod):
             [cosines.cell_counts(class_sums, bins.cuts) for class_sums in sums.T]
         )
         if bins.nullable:
-            missing_counts = np.maximum(class_counts - counts.sum(axis=1), 0.0)
+            missing_counts = np.maximum(record_counts - counts.sum(axis=1), 0.0)
             counts = np.column_stack([counts, missing_counts])
         return _probabilities(counts)
 

@@ -11,6 +11,7 @@ from noisegate.gate.execution import made_up_records, map_execution
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals
 from noisegate.methods.method import Method
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.queries.feature_map import CellMap, FeatureMap, PointMap, SharingMap
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -221,8 +222,9 @@ def check_method(
 ) -> None:
     """Checks the contract of `Method`: settings in JSON, a plan without data within its budget, its release and model.
 
-    The method has small settings for a quick check, and the schema is of made-up records. The budget is ε = 1 if none
-    is given; with ``sample`` a model is fitted too, and synthetic records are drawn.
+    The method has small settings for a quick check, and the schema is of made-up records. If no budget is given, it is
+    ε = 1 under both adjacencies: under replace-one the number of records is public, and may not be asked. With
+    ``sample`` a model is fitted too, and synthetic records are drawn.
 
     Raises:
         AssertionError: if something is broken.
@@ -233,7 +235,11 @@ def check_method(
         >>> from noisegate.testing import check_method
         >>> check_method(DPMERF(frequencies=5), Schema([Boolean(name="ill")]), sample=False)
     """
-    budget = budget or Budget(epsilon=1.0)
+    if budget is None:
+        for adjacency in Adjacency:
+            each_budget = Budget(epsilon=1.0, adjacency=adjacency)
+            check_method(method, schema, budget=each_budget, sample=sample)
+        return
     assert type(method).from_json(method.to_json()) == method, (
         "settings do not come back from JSON"
     )

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
+
 from noisegate.methods.abilities import AsksInRounds
 from noisegate.methods.method import Method
 from noisegate.privacy.events import Adjacency
@@ -20,6 +22,8 @@ from noisegate.schema import Schema
 from noisegate.settings import ImageSize, Seed, Settings, Share, settings
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from noisegate.gate.gate import Gate
 
 COUNTS = "counts"
@@ -41,7 +45,8 @@ class Embedding(NamedTuple):
     share: float
     """Fraction of the budget, relative to the others."""
     bound: float = 1.0
-    """Fraction of the map's norm that vectors are clipped to."""
+    """Fraction of the map's norm that vectors are clipped to; less only where public
+    knowledge says that hardly any vector is longer."""
     per_class: bool = True
     """Whether there is a sum for each label; otherwise one of all records."""
 
@@ -205,6 +210,22 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
     def _embeddings_and_counts(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name, counts last."""
         return with_counts(self.embeddings(schema), self.counts_share)
+
+
+def class_counts(release: Release) -> npt.NDArray[np.float64]:
+    """Returns the number of records of each class, as far as a release states it.
+
+    Args:
+        release: A release of a method of one round.
+
+    Returns:
+        Noisy counts, (classes,), in the order of the label's codes; one number without
+        a label. Where no counts were asked, as the number of records is public and
+        there is no label, it is that number.
+    """
+    if COUNTS in release.values:
+        return np.asarray(release.values[COUNTS][0])
+    return np.array([float(release.certificate.public.get("records") or 1)])
 
 
 def with_counts(
