@@ -38,6 +38,10 @@ from noisegate_papers.models.locally_linear import (
 if TYPE_CHECKING:
     pass
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
+    from torch import Tensor
+
 WEIGHT = "weight"
 """The event of the steps, and the name of what is released."""
 
@@ -79,26 +83,40 @@ class DPLLM(StepSettings, TrainsClassifier, LearnsByGradients, GradientMethod):
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
         """Returns the steps on the weights of all maps; refuses a schema without a label or anything beside it."""
-        classes = _label(schema).size
+        projection = self._projection(self._inputs(schema))
+        class_count = _label(schema).size
+        # One matrix that is applied to one vector: its gradient is their outer product,
+        # which the gate takes in two factors.
         return self.steps_of(
-            WEIGHT,
-            {WEIGHT: self._projection(self._inputs(schema)).shape(classes)},
-            factored=True,
+            WEIGHT, {WEIGHT: projection.shape(class_count)}, factored=True
         )
 
     def loss(self, schema: Schema) -> FactoredLoss:
-        """Returns the loss of one record: the cross-entropy of its label."""
-        inputs, label = self._inputs(schema), schema.layout.label
-        projection, others = self._projection(inputs), list(schema.layout.others)
-        return FactoredLoss(
-            inputs=lambda numeric, codes: projection(
-                inputs(numeric, codes[..., others])
-            ),
-            loss=lambda answers, numeric, codes: cross_entropy(
-                locally_linear_scores(answers.reshape(self.maps, -1), self.temperature),
-                codes[label],
-            ),
-        )
+        """Returns the loss of one record: the cross-entropy of its label.
+
+        It comes in two parts, as the model is linear in its weights: the projected inputs
+        of a record, and the loss of the answers of all maps to them.
+        """
+        record_inputs = self._inputs(schema)
+        label = schema.layout.label
+        projection = self._projection(record_inputs)
+        coded_inputs = list(schema.layout.others)
+
+        def projected_inputs(
+            numeric: Float[Tensor, " numeric"], codes: Int64[Tensor, " coded"]
+        ) -> Float[Tensor, "maps dimensions"]:
+            return projection(record_inputs(numeric, codes[..., coded_inputs]))
+
+        def loss_of_answers(
+            answers: Float[Tensor, " answers"],
+            numeric: Float[Tensor, " numeric"],
+            codes: Int64[Tensor, " coded"],
+        ) -> Float[Tensor, ""]:
+            by_map = answers.reshape(self.maps, -1)  # (maps, classes)
+            scores = locally_linear_scores(by_map, self.temperature)
+            return cross_entropy(scores, codes[label])
+
+        return FactoredLoss(inputs=projected_inputs, loss=loss_of_answers)
 
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str

@@ -39,7 +39,7 @@ from noisegate_papers.methods.vote_rounds import (
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.mixture import Mixture
-    from noisegate_papers.training.evolution import Evolution
+    from noisegate_papers.training.evolution import Evolution, OneWay
 
 
 @register("tab-pe")
@@ -128,35 +128,49 @@ class TabPE(Settings, ClosedForm, Method):
         return session.release()
 
     def evolution(self, design: Design, answers: Answered) -> Evolution:
-        """Returns the candidates of the first round, which follow from what was released before it.
+        """Returns the candidates before the first vote, drawn from the one-way tables.
 
         Args:
             design: What was asked before the votes.
             answers: The answers, those of the votes among them where a release is read.
         """
-        from noisegate_papers.training.evolution import Evolution, OneWay
-
-        first_votes = round_names(self.rounds)[0]
-
-        def evolution_of(*, distinct: bool) -> Evolution:
-            return Evolution(
-                one_way,
-                candidates=self.candidates,
-                rounds=self.rounds,
-                variation=self.variation,
-                label_weight=self.label_weight,
-                seed=self.seed,
-                noise_std=answers.noise_std[first_votes],
-                distinct=distinct,
-            )
+        from noisegate_papers.training.evolution import OneWay
 
         one_way = OneWay.read(design, answers)
-        evolution = evolution_of(distinct=True)
-        vote_count = len(answers.values.get(first_votes, evolution.candidates))
-        if vote_count == len(evolution.candidates):
-            return evolution
-        # An earlier version asked about equal candidates more than once.
-        return evolution_of(distinct=False)
+        first_name = round_names(self.rounds)[0]
+        noise_std = answers.noise_std[first_name]
+        candidates = self._candidates(one_way, noise_std, distinct=True)
+        votes = answers.values.get(first_name)
+        is_of_earlier_version = votes is not None and len(votes) != len(
+            candidates.candidates
+        )
+        if is_of_earlier_version:
+            # It asked about equal candidates more than once.
+            return self._candidates(one_way, noise_std, distinct=False)
+        return candidates
+
+    def _candidates(
+        self, one_way: OneWay, noise_std: float, *, distinct: bool
+    ) -> Evolution:
+        """Draws candidates from one-way tables.
+
+        Args:
+            one_way: The noisy table of each column.
+            noise_std: Standard deviation of the noise on a vote.
+            distinct: Whether equal candidates are drawn once.
+        """
+        from noisegate_papers.training.evolution import Evolution
+
+        return Evolution(
+            one_way,
+            candidates=self.candidates,
+            rounds=self.rounds,
+            variation=self.variation,
+            label_weight=self.label_weight,
+            seed=self.seed,
+            noise_std=noise_std,
+            distinct=distinct,
+        )
 
     def model(self, release: Release) -> Mixture:
         """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""

@@ -385,33 +385,53 @@ def _usage_message(error: Exception) -> str:
 
 
 def _fault_message(error: Exception) -> str:
-    """Returns where a fault in noisegate is, without its text.
+    """Returns where a fault is, in noisegate or in a package that adds to it.
 
-    The text of an unexpected error may quote private values.
+    The text of an unexpected error may quote private values, and is not shown.
     """
+    location = _fault_location(error)
+    file_path = location.partition(",")[0]
+    owner = Path(file_path).parts[0].removesuffix(".py")
+    if owner in _added_packages():
+        whose = f"{owner}, a package that adds to noisegate"
+        cure = "Please report it to its authors."
+    else:
+        whose = "noisegate"
+        cure = "Please report it."
     return (
-        f"this is a fault in noisegate: {type(error).__name__} in "
-        f"{_fault_location(error)}. What it says may hold private values and is not "
-        f"shown; {_TRACEBACK_VARIABLE}=1 in the environment shows it. Please report "
-        "it. If a fit left OUT.partial behind, its budget is not lost: `noisegate fit "
-        "--resume --out OUT` goes on from there."
+        f"this is a fault in {whose}: {type(error).__name__} in {location}. What it "
+        f"says may hold private values and is not shown; {_TRACEBACK_VARIABLE}=1 in the "
+        f"environment shows it. {cure} If a fit left OUT.partial behind, its budget is "
+        "not lost: `noisegate fit --resume --out OUT` goes on from there."
     )
 
 
 def _fault_location(error: Exception) -> str:
-    """Returns the last line of our packages that an error came through.
+    """Returns the last line of our packages, or of one that adds, that an error came through.
 
     As in "noisegate/gate/sums.py, line 12", from the folder of the package on.
     """
     location = "its start"
+    packages = ("noisegate", *PACKAGES, *_added_packages())
     for frame in traceback.extract_tb(error.__traceback__):
         parts = Path(frame.filename).parts
-        for package in ("noisegate", *PACKAGES):
-            if package in parts:
+        names = [part.removesuffix(".py") for part in parts]
+        for package in packages:
+            if package in names:
                 # A checkout may lie in a folder of this name, too: the last one counts.
-                depth = parts[::-1].index(package) + 1
+                depth = names[::-1].index(package) + 1
                 location = f"{Path(*parts[-depth:])}, line {frame.lineno}"
     return location
+
+
+def _added_packages() -> set[str]:
+    """Returns the packages of others that have a method, a model or a verb here."""
+    packages = {
+        point.module.partition(".")[0]
+        for group in ("noisegate.methods", "noisegate.models", "noisegate.verbs")
+        for point in extensions(group).values()
+    }
+    return packages - {"noisegate", *PACKAGES}
 
 
 def _fail(message: str, code: int) -> int:
