@@ -23,7 +23,7 @@ def test_a_plan_says_what_to_expect_of_so_many_images(records, expected):
         SCHEMA, Budget(epsilon=1.0), records
     )
     assert (found.word, found.source) == (expected, "plan")
-    assert f"of about {records // 10:,} images a class" in str(found)
+    assert f"with about {records // 10:,} images a class" in str(found)
     assert bool(found.cures) == (expected != "usable")
 
 

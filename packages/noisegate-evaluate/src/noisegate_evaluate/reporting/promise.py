@@ -1,4 +1,4 @@
-"""What a certificate promises, and what was asked of the records, in numbers and words.
+"""What a certificate promises, and the queries on the records, in numbers and words.
 
 The public page and the statements for registries show it: what an attacker can reach
 (G-28), and what each query cost.

@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -50,6 +48,7 @@ def simulated_patients() -> SimulatedPatients:
         >>> plan.verdict.word
         'usable'
     """
+    import numpy as np
     import pyarrow as pa
 
     from noisegate.schema import Schema
@@ -101,6 +100,7 @@ def write_example(folder: Path) -> None:
     Args:
         folder: An empty folder.
     """
+    import numpy as np
     import pyarrow as pa
     import pyarrow.csv
 

@@ -1,4 +1,4 @@
-"""What is promised, and what was asked of the records for it."""
+"""What is promised, and the queries that were run on the records for it."""
 
 from noisegate_evaluate.reporting.figure import Figure
 

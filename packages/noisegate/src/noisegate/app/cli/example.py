@@ -11,7 +11,6 @@ from noisegate.app.cli.console import OUT, print_json
 from noisegate.app.cli.options import Json
 from noisegate.app.example import SCHEMA_FILE, TEST_FILE, TRAIN_FILE, write_example
 from noisegate.errors import OptionError
-from noisegate.models.folder import write_folder
 
 
 def example_command(
@@ -26,6 +25,8 @@ def example_command(
 
     Example: `noisegate example trial`
     """
+    from noisegate.models.folder import write_folder
+
     if folder.exists():
         raise OptionError(f"{folder} exists; choose another folder, or remove it.")
     write_folder(folder, write_example)
