@@ -320,7 +320,7 @@ def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
 
 
 @wrong(
-    "public.tradeoff",
+    "promise.tradeoff",
     "test_gaussian_sums_have_their_exact_curve",
     "test_no_threshold_on_the_noise_itself_beats_the_curve",
 )

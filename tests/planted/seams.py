@@ -30,6 +30,7 @@ SEAMS = {
     "marginals": "noisegate.gate.sessions.marginals",
     "ray_worker": "noisegate.gate.engines.ray_round",
     "sums": "noisegate.gate.sums",
+    "steps": "noisegate.gate.steps",
     # Features, methods and what a user is told.
     "cli_fit": "noisegate.app.cli.fit",
     "column_tables": "noisegate_papers.queries.hermite",
@@ -52,6 +53,7 @@ SEAMS = {
     "stream_state": "noisegate.gate.streams.state",
     # What is handed out.
     "folder": "noisegate.models.folder",
+    "promise": "noisegate_evaluate.reporting.promise",
     # What looks for bugs.
     "audit_bounds": "noisegate_evaluate.auditing.bounds",
 }
