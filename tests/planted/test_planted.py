@@ -63,7 +63,7 @@ def test_a_rewrite_that_does_not_fit_exactly_once_is_an_error(old, times):
         ("harmless", "MISSED packages/noisegate/tests/privacy/test_bounded.py"),
         (
             "found-by-half",
-            "MISSED packages/noisegate/tests/privacy/test_composition.py",
+            "MISSED packages/noisegate/tests/privacy/test_gaussian_mechanism.py",
         ),
         (
             "broken",
