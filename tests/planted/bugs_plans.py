@@ -79,6 +79,17 @@ def units_under_replace_one(check: Any, budget: Any) -> None:
     object.__setattr__(budget, "adjacency", adjacency)
 
 
+@wrong(
+    "plan.Budget.__post_init__",
+    "test_a_relation_given_as_text_has_the_noise_of_that_relation",
+)
+def text_for_a_relation(check: Any, budget: Any) -> None:
+    """A relation that is given as text stays text, which is no relation that accounting asks for."""
+    given = budget.adjacency
+    check(budget)
+    object.__setattr__(budget, "adjacency", given)
+
+
 table(
     """
 second-round-not-in-the-price: A question that is asked after other answers is not in the price of the plan.

@@ -215,3 +215,10 @@ def test_each_query_beside_the_steps_is_described_with_its_signal():
     (beside,) = plan_steps(Budget(epsilon=1.0), steps).describe(1000)["releases"]
     assert beside["norm"] == 2.0
     assert beside["signal_to_noise"] > 0
+
+
+def test_a_relation_given_as_text_has_the_noise_of_that_relation():
+    named = plan_steps(Budget(epsilon=1.0, adjacency="replace-one"), plan_of())
+    right = Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE)
+    assert named == plan_steps(right, plan_of())
+    assert named != plan_steps(Budget(epsilon=1.0), plan_of())

@@ -66,6 +66,11 @@ def test_a_budget_out_of_range_is_refused_with_the_cure(options, message):
     ) in str(caught.value)
 
 
+def test_a_relation_that_is_not_known_is_refused_with_those_that_are():
+    with pytest.raises(OptionError, match="choose one of 'add-remove', 'replace-one'"):
+        Budget(epsilon=1.0, adjacency="replace")
+
+
 def test_the_ends_of_the_range_are_in_it():
     for epsilon in (0.01, 1000, 1000.0):
         for delta in (1e-12, math.nextafter(0.5, 0)):

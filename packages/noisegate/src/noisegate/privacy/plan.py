@@ -124,7 +124,7 @@ class Budget:
     contributions: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks all values, and turns ε and δ into floats.
+        """Checks all values; turns ε and δ into floats, and text into a relation.
 
         Raises:
             OptionError: if one is out of range, or they do not go together.
@@ -139,6 +139,8 @@ class Budget:
         # Certificates are hashed as JSON, where 1 is not 1.0, and are read as floats.
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
+        # Text would count as another relation than its own, and get the noise of that.
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         self._check_unit()
 
     def _check_unit(self) -> None:
