@@ -18,7 +18,6 @@ FILES = {
         from noisegate.methods.registry import register
         from noisegate.queries.feature_map import Levels
         from noisegate.settings import settings
-        from noisegate_images.methods.generators import generator_synthesizer
         from noisegate_papers.methods.table_or_image import TableOrImageGenerator
 
         @register("shares")
@@ -30,9 +29,6 @@ FILES = {
             def fitting(self, release, *, device="auto", plan=None):
                 maps = self.maps(release.schema)
                 return self.fit_to_means(release, maps, self, seed=self.seed, device=device)
-
-            def synthesizer(self, release, fitting):
-                return generator_synthesizer(release, fitting)
     """,
     "noisegate_added/metric.py": """
         from dataclasses import dataclass

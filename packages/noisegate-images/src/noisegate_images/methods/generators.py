@@ -161,11 +161,12 @@ def fitted_generator(release: Release, fitting: Any) -> RecordModel:
     return generator.record_model(fitting.target.weights, release.schema.layout)
 
 
-def generator_synthesizer(release: Release, fitting: Any) -> Synthesizer:
-    """Returns the synthesizer of the generator that a fit has reached.
+class FitsGenerator:
+    """The ability to fit a generator, which stands for the records once it is fitted.
 
-    Args:
-        release: The release that was fitted.
-        fitting: Its fit.
+    It stands before `Method` or its like among the bases of a method.
     """
-    return fitted_synthesizer(release, fitting, fitted_generator(release, fitting))
+
+    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
+        """Returns the synthesizer of the generator that a fit has reached; see `Method`."""
+        return fitted_synthesizer(release, fitting, fitted_generator(release, fitting))

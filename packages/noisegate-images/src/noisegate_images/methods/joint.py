@@ -358,8 +358,8 @@ class JointEmbedding(
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
         """What is changed in the defaults of the fit."""
-        # A step on large images takes long; fewer of them a step, and as many steps,
-        # lose less than fewer steps.
+        # A step on large images takes long, and a smaller batch loses less than fewer
+        # steps do. The batch is even: its halves are compared apart.
         affordable = 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2
         return {
             "learning_rate": 1e-2,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from noisegate.errors import OptionError
 from noisegate.methods.abilities import BoundsErrors, ChangesFitDefaults
@@ -33,7 +33,6 @@ from noisegate.settings import (
     derived,
     settings,
 )
-from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.methods.table_or_image import (
     TABLES,
@@ -57,9 +56,6 @@ from noisegate_papers.queries.hermite import (
 from noisegate_papers.queries.hermite_products import PooledProducts
 from noisegate_papers.queries.products import Group, Products
 from noisegate_papers.queries.thumbnails import Thumbnails
-
-if TYPE_CHECKING:
-    from noisegate.models.synthesizer import Synthesizer
 
 SUM = "sum"
 """The query of the sum kernel."""
@@ -277,10 +273,6 @@ class DPHP(
             clipped=clipped,
             matching=self._matching(),
         )
-
-    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
-        """Returns the synthesizer of the generator that a fit has reached."""
-        return generator_synthesizer(release, fitting)
 
     def _bound_of(self, query: str) -> float:
         """Returns the share of its supremum that the norm of a query is clipped to."""

@@ -22,7 +22,6 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import by_preset, settings
-from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.methods.public_network import NetworkLayers
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.queries.perceptual import Activations, chosen_activations
@@ -35,7 +34,6 @@ from noisegate_papers.queries.error_bounds import ErrorBound, NoiseBounds, noise
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
-    from noisegate.models.synthesizer import Synthesizer
     from noisegate_images.networks.named import FrozenNetwork
 
 RESNET18 = "torchvision:resnet18"
@@ -143,7 +141,3 @@ class DPMEPF(
         """Returns the fit of the generator to the released moments, ready to run."""
         maps = plan.maps if plan else self.maps(release.schema)
         return self.fit_to_moments(release, maps, self, seed=self.seed, device=device)
-
-    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
-        """Returns the synthesizer of the generator that a fit has reached."""
-        return generator_synthesizer(release, fitting)

@@ -31,7 +31,6 @@ from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, Names, Seed, Share, settings
-from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.queries.perceptual import chosen_activations
 from noisegate_papers.methods.perceptual import PerceptualEmbedding
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from torch import Tensor, nn
 
-    from noisegate.models.synthesizer import Synthesizer
 
 ENCODER = "encoder"
 """The event of the steps, and the name of what they release."""
@@ -252,7 +250,3 @@ class DPMEPFTrained(
         embeddings = with_counts(self.embeddings_by(encoder, schema), self.counts_share)
         maps = {name: embedding.feature_map for name, embedding in embeddings.items()}
         return self.fit_to_moments(release, maps, self, seed=self.seed, device=device)
-
-    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
-        """Returns the synthesizer of the generator that a fit has reached."""
-        return generator_synthesizer(release, fitting)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from noisegate.methods.abilities import BoundsErrors, ChangesFitDefaults
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
@@ -22,7 +22,6 @@ from noisegate.queries.contingency import check_groups
 from noisegate.queries.feature_map import Levels
 from noisegate.schema import Schema
 from noisegate.settings import Count, Number, Share, Widths, settings
-from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_images.queries.fourier import Kernel, draw
 from noisegate_papers.methods.table_or_image import (
@@ -35,9 +34,6 @@ from noisegate_papers.queries.error_bounds import (
     error_bound,
     random_feature_error,
 )
-
-if TYPE_CHECKING:
-    from noisegate.models.synthesizer import Synthesizer
 
 FOURIER = "fourier"
 """The query of the random Fourier features."""
@@ -156,7 +152,3 @@ class DPMERF(
         """Returns the fit of the generator to the released means, ready to run."""
         maps = plan.maps if plan else self.maps(release.schema)
         return self.fit_to_means(release, maps, self, seed=self.seed, device=device)
-
-    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
-        """Returns the synthesizer of the generator that a fit has reached."""
-        return generator_synthesizer(release, fitting)

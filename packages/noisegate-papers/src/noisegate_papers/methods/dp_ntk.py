@@ -8,7 +8,7 @@ class-wise sums of normalised gradients of a random network, and counts. What di
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from noisegate.methods.abilities import ChangesFitDefaults
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
@@ -18,16 +18,12 @@ from noisegate.privacy.release import Release
 from noisegate.queries.contingency import check_groups
 from noisegate.schema import Schema
 from noisegate.settings import Count, TwoOrMore, Widths, settings
-from noisegate_images.methods.generators import generator_synthesizer
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.methods.table_or_image import (
     TableOrImageGenerator,
     by_generator,
 )
 from noisegate_papers.queries.tangent import draw_network, draw_pairs
-
-if TYPE_CHECKING:
-    from noisegate.models.synthesizer import Synthesizer
 
 TANGENT = "tangent"
 """The query of the gradients."""
@@ -96,7 +92,3 @@ class DPNTK(TableOrImageGenerator, MeanEmbeddingMethod, ChangesFitDefaults):
         """Returns the fit of the generator to the released means, ready to run."""
         maps = plan.maps if plan else self.maps(release.schema)
         return self.fit_to_means(release, maps, self, seed=self.seed, device=device)
-
-    def synthesizer(self, release: Release, fitting: Fit) -> Synthesizer:
-        """Returns the synthesizer of the generator that a fit has reached."""
-        return generator_synthesizer(release, fitting)

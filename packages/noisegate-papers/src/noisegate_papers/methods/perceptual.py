@@ -17,6 +17,7 @@ from noisegate.privacy.release import Release
 from noisegate.queries.feature_map import FeatureMap, torch_forms
 from noisegate.settings import Count, Share, Widths, by_preset, settings
 from noisegate_images.methods.generators import (
+    FitsGenerator,
     ImageGeneratorSettings,
     initial_image_generator,
 )
@@ -72,7 +73,7 @@ STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 
 
 @settings
-class PerceptualEmbedding(ImageGeneratorSettings):
+class PerceptualEmbedding(ImageGeneratorSettings, FitsGenerator):
     """Settings of the queries of perceptual features, and of the generator that is fitted to them."""
 
     preset: Preset = "default"

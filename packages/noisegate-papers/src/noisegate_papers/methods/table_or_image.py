@@ -24,6 +24,7 @@ from noisegate.settings import (
 )
 from noisegate_images.methods.generators import (
     IMAGE_FIT,
+    FitsGenerator,
     generator_fit,
     initial_image_generator,
     released_target,
@@ -63,7 +64,7 @@ def by_generator(*, table: Any, images: Any, **kinds: Any) -> Any:
 
 
 @settings
-class TableOrImageGenerator:
+class TableOrImageGenerator(FitsGenerator):
     """Which generator makes the records, and how it is fitted."""
 
     fit_class: ClassVar[type[Settings] | None] = FitSettings
