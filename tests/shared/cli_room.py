@@ -338,7 +338,7 @@ def ctrl_c(monkeypatch):
 
 
 def refused(desk, cli, *messages, code=2, arguments=None):
-    """The verb, by default a fit, is refused with one message that says all of `says`, and the desk is as before."""
+    """The verb, by default a fit, is refused with one message that says all `messages`, and the desk is as before."""
     before = desk.listing()
     ended = cli(*(arguments or desk.fit()))
     assert ended.code == code, ended.err

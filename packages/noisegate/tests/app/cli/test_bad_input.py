@@ -24,7 +24,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("case", LEGAL)
-def test_data_that_looks_odd_is_notrefused(desk, cli, case):
+def test_data_that_looks_odd_is_not_refused(desk, cli, case):
     # To refuse it would tell something about it.
     desk.write_rows(LEGAL[case])
     assert cli(*desk.fit()).code == 0
@@ -199,3 +199,19 @@ def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(
     assert desk.account().spent == 0
     assert not desk.out.exists()
     assert not list(desk.out.parent.glob("*.partial"))
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("data.csv", "exists"),
+        ("data.csv/trial", "not a folder"),
+        ("none/trial", "none"),
+    ],
+)
+def test_an_example_takes_a_new_folder_and_says_no_option_that_it_lacks(
+    desk, cli, place, words
+):
+    path = desk.folder / place
+    ended = refused(desk, cli, words, arguments=["example", str(path)])
+    assert "--" not in ended.err

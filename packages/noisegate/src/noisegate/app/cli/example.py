@@ -29,6 +29,11 @@ def example_command(
 
     if folder.exists():
         raise OptionError(f"{folder} exists; choose another folder, or remove it.")
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise OptionError(
+            f"{parent} is not a folder; make it first, or choose another."
+        )
     write_folder(folder, write_example)
     paths = {
         "records": str(folder / TRAIN_FILE),
