@@ -68,7 +68,7 @@ def test_no_page_is_wider_than_the_screen(site, browser, width):
     ] == []
 
 
-# docs/dependencies.md and CONTRIBUTING.md defend every dependency in pyproject.toml, and none that is gone.
+# docs/dependencies.md defends every dependency in pyproject.toml, and none that is gone.
 
 
 def _declared():
@@ -92,12 +92,8 @@ def _declared():
 
 
 def _defended():
-    pages = (
-        (ROOT / "docs" / "dependencies.md").read_text("utf-8"),
-        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
-    )
-    table = pages[0] + pages[1].split("### For development")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", table, re.MULTILINE)
+    page = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", page, re.MULTILINE)
     return {
         name
         for names, reason in rows
