@@ -8,7 +8,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-HOWTO = sorted((DOCS / "howto").glob("*.md"))
+HOWTO = sorted([*(DOCS / "howto").glob("*.md"), DOCS / "choosing.md"])
 _FENCE = re.compile(
     r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```\n', re.MULTILINE | re.DOTALL
 )
