@@ -6,29 +6,17 @@ import shlex
 from functools import partialmethod
 from pathlib import Path
 
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 from PIL import Image
-from tests.shared.columns import categorical, continuous, integer
 
 from noisegate.app.demo import _FILES_OF_IMAGES
-from noisegate.schema import Schema
 from noisegate_images import demo
 from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.dp_llm import DPLLM
 from noisegate_papers.methods.dp_merf import DPMERF
 
-from .conftest import rows
-
 ROOT = Path(__file__).parents[4]
 PAGES = ["docs/quickstart.md"]
-COLUMNS = [
-    integer("age", 10, 100),
-    continuous("hours", 0.0, 100.0),
-    categorical("job", ["nurse", "teacher", "farmer"]),
-]
-SCHEMA = Schema([*COLUMNS, categorical("income", ["no", "yes"])], label="income")
 
 
 def _blocks(page, language):
@@ -69,15 +57,6 @@ def quick(monkeypatch):
 def shelf(tmp_path, monkeypatch, quick):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NOISEGATE_LEDGER", raising=False)
-    for seed, name in enumerate(["public_sample", "private", "real_test", "patients"]):
-        # A discovery at epsilon 0.1 finds nothing in fewer records.
-        count = 3000 if name == "private" else 300
-        (tmp_path / f"{name}.csv").write_text(
-            "\n".join(["age,hours,job,income", *rows(count, seed)]) + "\n"
-        )
-    (tmp_path / "codebook.csv").write_text(
-        "name,type,min,max\nage,integer,0,120\nhours,number,0,\n"
-    )
     return tmp_path
 
 
@@ -86,6 +65,7 @@ def shelf(tmp_path, monkeypatch, quick):
 def test_the_commands_of(page, shelf, cli):
     commands = _commands(page)
     assert {command[0] for command in commands} >= {
+        "example",
         "schema",
         "plan",
         "fit",
@@ -94,33 +74,23 @@ def test_the_commands_of(page, shelf, cli):
         "verify",
     }
     for command in commands:
-        if (shelf / "model").exists() and command[0] == "fit" and "model" in command:
-            # A page may show two ways to fit; each starts with a clean shelf.
-            (shelf / "model").rename(shelf / "earlier-model")
         ended = cli(*command)
         assert ended.code == 0, (command, ended.err)
-    assert len((shelf / "synthetic.csv").read_text().splitlines()) == 30_001
+    assert len((shelf / "synthetic.csv").read_text().splitlines()) == 16_001
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_of(page, shelf, cli, capsys):
-    SCHEMA.to_toml(shelf / "schema.toml")
-    pyarrow.parquet.write_table(
-        pyarrow.csv.read_csv("patients.csv"), "patients.parquet"
-    )
-    assert (
-        cli(
-            "ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db"
-        ).code
-        == 0
-    )
+    register = [command for command in _commands(page) if "register" in command]
+    for command in (["example", "trial"], *register):
+        assert cli(*command).code == 0
     blocks = _blocks(page, "python")
     assert blocks
     for block in blocks:
         names = {}
         exec(compile(block, page, "exec"), names)
-        assert names["synthesizer"].sample(5).shape == (5, 4)
-    assert cli("verify", "model").code == 0
+        assert names["synthesizer"].sample(5).shape == (5, 7)
+    assert cli("verify", "second-model").code == 0
     assert (
         cli("ledger", "show", "--ledger", "ledger.db", "--json").json["accounts"][0][
             "committed"
