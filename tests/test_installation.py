@@ -2,55 +2,22 @@
 
 import shutil
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
+from tests.shared.wheels import PACKAGES, ROOT, build_packages, done
 
 import noisegate
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = (
-    "noisegate",
-    "noisegate-images",
-    "noisegate-evaluate",
-    "noisegate-papers",
-)
 ENGINES = ("podman", "docker", "buildah")
-
-
-def done(*command, cwd=None, code=0, timeout=500):
-    ended = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert ended.returncode == code, ended.stdout[-2000:] + ended.stderr[-2000:]
-    return ended.stdout + ended.stderr
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The wheel of each package, built from its source distribution, and that."""
-    out = tmp_path_factory.mktemp("dist")
-    for name in PACKAGES:
-        done(
-            sys.executable,
-            "-m",
-            "build",
-            "--outdir",
-            out / name,
-            ROOT / "packages" / name,
-        )
-    return {
-        name: (*(out / name).glob("*.whl"), *(out / name).glob("*.tar.gz"))
-        for name in PACKAGES
-    }
+    return build_packages(tmp_path_factory.mktemp("dist"))
 
 
 def test_all_packages_have_one_version():

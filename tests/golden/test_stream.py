@@ -30,5 +30,7 @@ def test_a_stream_of_before_goes_on_as_it_was_stated(tmp_path):
         "plan"
     ]
     assert all(np.load(path).files == ["noisy"] for path in folder.glob("*.npz"))
-    with pytest.raises(UserError, match="planned for 3 periods, and has all of them"):
+    with pytest.raises(
+        UserError, match="planned for 3 periods, and all of them are released"
+    ):
         fit_period(march, stream=plan, after=tmp_path / "m3")

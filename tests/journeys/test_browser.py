@@ -100,11 +100,11 @@ def test_from_a_bare_file_to_downloads(person, window):
             {"File of public records": "public.csv", "to be predicted": "income"},
         )
         window.get_by_text('levels = ["farmer", "nurse", "teacher"]').wait_for()
-        pressed(window, "Is everything in it public", "Yes, go on")
+        pressed(window, "Is everything in it public", "Yes, continue")
         other = window.context.new_page()
         other.goto(address)
         answered(window, KNOWN)
-        pressed(other, "The fit spends epsilon = 1", "Yes, go on")
+        pressed(other, "The fit spends epsilon = 1", "Yes, continue")
         window.set_viewport_size({"width": 500, "height": 900})
         window.emulate_media(color_scheme="dark")
         window.get_by_role("heading", name="Done").wait_for()

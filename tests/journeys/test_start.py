@@ -80,7 +80,7 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
             *kinds,
             ("to be predicted", "income"),
             ("Epsilon for bounds", ""),
-            *[("Go on?", "y"), ("as it should be?", "y"), ("Go on?", "y")],
+            *[("Continue?", "y"), ("Is it correct?", "y"), ("Continue?", "y")],
         ],
     )
     assert code == 0, printed
@@ -112,7 +112,7 @@ def test_nothing_is_spent_or_made_where_the_answer_is_no(newcomer, answer):
             ("File of public records", "public.csv"),
             ("Read schema.toml", "y"),
             *KNOWN,
-            ("Go on?", answer),
+            ("Continue?", answer),
         ],
     )
     assert code == (2 if answer == "n" else 130), printed

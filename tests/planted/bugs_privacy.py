@@ -382,7 +382,7 @@ cost-given-back-after-the-release: A run that released something is booked as on
     wrap ledger.Ledger.confirm: lambda *_, **__: None
     wrap ledger.Ledger.commit: lambda _, ledger, reservation, *, certificate: ledger.void(reservation,
         reason="finished")
-older-ledger-believed: A ledger that was put back as it was earlier gives the budget anew.
+older-ledger-believed: A ledger that was restored from an earlier state gives the budget anew.
     by test_a_journal_that_was_left_under_another_name_does_not_take_spending_back
         test_a_ledger_that_was_put_back_is_refused_by_all_until_what_was_seen_is_removed
         test_two_copies_that_both_went_on_are_not_both_believed

@@ -131,7 +131,7 @@ def test_what_applies_and_cannot_be_measured_is_not_known():
     report = evaluate(few, few, schema=SCHEMA)
     found = {finding.question: finding for finding in report.verdict.findings}
     assert found["values missing together"].answer == "not known"
-    assert "lack too few values" in found["values missing together"].detail
+    assert "have too few missing values" in found["values missing together"].detail
 
 
 def test_no_word_rests_on_values_missing_together_or_means():

@@ -112,7 +112,7 @@ def parts_of(report: Any) -> ReportParts:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluationReport(Shown):
-    """What synthetic records are worth, measured on real ones.
+    """Quality of synthetic records, measured on real ones.
 
     Attributes:
         compared_with: Which real records: "train" or "test".
@@ -232,7 +232,7 @@ def _plain_sheet(sheet: Sheet) -> Sheet:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(EvaluationReport):
-    """What a synthetic table is worth, measured on real data.
+    """Quality of a synthetic table, measured on real data.
 
     Attributes:
         marginals: Distances from the synthetic table to that which it is compared with.
@@ -259,7 +259,7 @@ class Report(EvaluationReport):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LinkedReport(Report):
-    """What synthetic linked tables are worth, measured on real ones.
+    """Quality of synthetic linked tables, measured on real ones.
 
     As a `Report` it is of the parents, each beside what its children come to: distances between these tables, and
     scores of models that predict the label of the first table from all of this.
@@ -282,7 +282,7 @@ class LinkedReport(Report):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ImageReport(EvaluationReport):
-    """What synthetic images are worth, measured on real ones.
+    """Quality of synthetic images, measured on real ones.
 
     Attributes:
         distances: Between the synthetic images and those which they are compared with.

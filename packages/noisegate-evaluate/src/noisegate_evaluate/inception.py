@@ -97,9 +97,7 @@ def load_inception(
     # Its feature is the last pooling layer, 2,048 numbers. The weights are those of pytorch-fid, by default where it or
     # torch-fidelity leave them in the cache of torch, and no others: their digest is known.
     if model != "v3":
-        raise OptionError(
-            f"network='inception:{model}': there is 'inception:v3' alone."
-        )
+        raise OptionError(f"network='inception:{model}': only 'inception:v3' is known.")
     path = cached_weights() if weights is None else Path(weights)
     digest = check_digest(
         file_digest(path, f"weights={str(path)!r}"),

@@ -85,8 +85,8 @@ def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
     drawn, real = marginals.rows
     yield verdict_of(
         word,
-        f"{drawn:,} synthetic records for {real:,} real ones: sampling alone causes a "
-        f"total variation error of {in_percent(error)}",
+        f"{drawn:,} synthetic records for {real:,} real ones: sampling alone "
+        f"causes a total variation distance of {in_percent(error)}",
         f"{real:,} synthetic records, which cost no privacy",
         [of_misplaced("single columns", error, ": few synthetic records")],
     )
@@ -99,7 +99,8 @@ def of_distance(
     share = entry.beyond_sampling
     word = word_of_misplaced(share)
     reason = (
-        f"total variation error of {in_percent(share)} in {what}, beyond sampling error"
+        f"total variation distance of {in_percent(share)} in {what}, beyond "
+        "sampling error"
     )
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"
@@ -124,8 +125,8 @@ def _of_associations(associations: Associations, kept: float) -> Verdict:
     """Returns what is kept of strong associations; rough where none is, as others may be."""
     word = word_of_kept(kept)
     reason = (
-        f"of {len(associations.strong)} associations above {STRONG} the mean part kept "
-        f"is {kept:.0%}"
+        f"the {len(associations.strong)} associations above {STRONG} keep "
+        f"{kept:.0%} of their strength on average"
     )
     lost = [
         f"{pair} {synthetic:.2f} for {real:.2f}"
@@ -363,15 +364,19 @@ def of_models(
     real = getattr(ceiling.mean, attribute)
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
     compared = (
-        f"models reach {score} {synthetic:.3f} where those of real records reach "
-        f"{real:.3f}"
+        f"models trained on synthetic records reach {score} {synthetic:.3f}, on "
+        f"real records {real:.3f}"
     )
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:
         return verdict_of(
             None,
             f"{compared}, hardly better than guessing: nothing follows from it",
             "",
-            [not_known(_LEARNT, "models of real records hardly learn it either")],
+            [
+                not_known(
+                    _LEARNT, "models trained on real records hardly learn it either"
+                )
+            ],
             **figures,
         )
     # What is said is the part itself; the word forgives what may be chance.
@@ -395,8 +400,8 @@ def of_models(
 
 def _of_models_alone(score: str, synthetic: float, chance: float) -> Verdict:
     """Returns what models of synthetic records say alone: that they learn nothing, or else nothing."""
-    reached = f"models of synthetic records reach {score} {synthetic:.3f}"
-    cure = "real training records beside, which say what there is to learn"
+    reached = f"models trained on synthetic records reach {score} {synthetic:.3f}"
+    cure = "real training records, which show what there is to learn"
     figures = {"score": score, "score_of_synthetic": synthetic}
     if math.isfinite(synthetic) and synthetic - chance < _LEAST_SKILL:
         finding = VerdictFinding(
@@ -420,8 +425,8 @@ def unmeasured_findings() -> dict[Question, VerdictFinding]:
     reasons: dict[Question, str] = {
         _LEARNT: "no model could be scored; see the notes",
         "regressions": "real records show no clear coefficient",
-        "relations and rules": "real records show no rule to look for",
-        "values missing together": "real records lack too few values",
+        "relations and rules": "no rule holds in the real records",
+        "values missing together": "real records have too few missing values",
     }
     return findings | {
         question: not_known(question, reason) for question, reason in reasons.items()
@@ -434,5 +439,8 @@ def lowered(found: Verdict | None, fitted: Verdict | None) -> Verdict | None:
         return found
     if WORDS.index(fitted.word) >= WORDS.index(found.word):
         return found
-    reason = f"the figures alone would be {found.word}; the fit said {fitted.word}, since {'; '.join(fitted.reasons)}"
+    reason = (
+        f"by the figures alone the verdict is {found.word}; the fit's is "
+        f"{fitted.word}, because {'; '.join(fitted.reasons)}"
+    )
     return replace(found, word=fitted.word, reasons=(*found.reasons, reason))

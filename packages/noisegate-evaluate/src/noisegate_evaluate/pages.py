@@ -115,7 +115,7 @@ def report(
 ) -> Pages:
     """Writes the pages of a model as HTML files that hold all they show.
 
-    `public.html` follows from the model alone and may be handed on with it. With real records, `private.html` compares
+    `public.html` follows from the model alone and may be passed on with it. With real records, `private.html` compares
     them with synthetic ones: it is outside the guarantee, says so, and stays with whoever may see the records.
 
     The model may be a folder; pages in ``out`` are replaced. The model was not made from the records ``test``, which
@@ -150,7 +150,7 @@ def report(
         )
     if test is not None and (folder / MODEL_FILE).exists():
         raise OptionError(
-            f"out={str(out)!r} is a model folder, which is made to be handed on, and "
+            f"out={str(out)!r} is a model folder, which is made to be shared, and "
             "the page with test is private; choose another folder."
         )
     is_path = isinstance(model, str | Path)

@@ -271,7 +271,7 @@ def _score_cells(group: Group) -> list[str]:
 def worst_group_sheet(groups: Groups) -> Sheet:
     """Returns the worst group by each figure, beside the mean over groups."""
     titles = {
-        "pairs": "total variation error of a pair of columns",
+        "pairs": "total variation distance of a pair of columns",
         "associations_lost": "part lost of strong associations",
         "mean": "mean farthest off, in standard deviations",
         "quantile": "quantile farthest off, in rank",

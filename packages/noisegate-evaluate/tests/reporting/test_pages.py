@@ -172,7 +172,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_pa
     with pytest.raises(OptionError, match="train without test"):
         report(model, out=tmp_path / "pages", train=rows(0))
     with pytest.raises(
-        OptionError, match="is a model folder, which is made to be handed on"
+        OptionError, match="is a model folder, which is made to be shared"
     ):
         report(model, out=folder, test=rows(1))
     with pytest.raises(DataError, match="age"):

@@ -85,7 +85,7 @@ def test_who_may_not_read_is_told_where_keys_belong(store, monkeypatch):
     store.user = "another"
     with pytest.raises(
         DataError,
-        match=r"^s3://bucket/csv: cannot be read: the store does not answer, or",
+        match=r"^s3://bucket/csv: cannot be read: the store does not respond, or",
     ) as caught:
         TableSource("s3://bucket/csv", AGES)
     assert "SECRET" not in str(caught.value)

@@ -183,7 +183,7 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
 
     monkeypatch.setattr(LocallyLinear, "save", full)
     ended = cli(*command(desk))
-    assert ended.code == 2 and "the release is kept; go on with" in said(ended.err)
+    assert ended.code == 2 and "the release is kept; continue with" in said(ended.err)
     assert states(desk.ledger) == (0, 1, 0)
     kept = {path.name for path in desk.out.with_name("model.partial").iterdir()}
     assert kept == {"certificate.json", "release.safetensors"}

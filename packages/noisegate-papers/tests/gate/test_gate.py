@@ -335,7 +335,7 @@ def test_one_reservation_pays_for_one_release(ledger):
     ledger.commit(reservation, certificate="0" * 64)
     with pytest.raises(
         OptionError,
-        match=r"not handed out: .*committed already.*one reservation pays for one release",
+        match=r"not returned: .*committed already.*one reservation pays for one release",
     ):
         session.release()
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]

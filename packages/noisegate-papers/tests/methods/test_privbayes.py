@@ -334,5 +334,5 @@ def test_a_model_with_values_that_no_event_paid_for_is_refused(synthesizer, tmp_
         synthesizer,
         release=Release(values=values, noise_std=stds, certificate=certificate),
     )
-    with pytest.raises(ModelError, match="speaks of other releases"):
+    with pytest.raises(ModelError, match="states other releases"):
         verify_model(forged.save(tmp_path / "model"))

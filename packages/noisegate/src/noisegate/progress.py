@@ -69,30 +69,76 @@ def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
 
 
 @contextmanager
-def log_lines(title: str, total: int | None) -> Iterator[Tell]:
-    """Logs how far the work is, every so often, and its end."""
-    started = told = time.monotonic()
+def written_lines(
+    title: str, total: int | None, write: Callable[[str], object]
+) -> Iterator[Tell]:
+    """Writes a line on how far the work is, at most one every `EVERY` seconds.
+
+    Args:
+        title: What is done, such as "Fitting".
+        total: Amount of work; None if it is not known.
+        write: Takes each line.
+    """
+    started = last_line = time.monotonic()
+    done_before: int | None = None
 
     def tell(done: int, note: str) -> None:
-        nonlocal told
-        if time.monotonic() - told >= EVERY:
-            told = time.monotonic()
-            parts = filter(None, [f"{done:,} of {total:,}" if total else "", note])
-            LOG.info(
-                "%s: %s", title, ", ".join(parts) or f"{told - started:.0f} s so far"
-            )
+        nonlocal last_line, done_before
+        if done_before is None:
+            # A resumed run does not begin at 0.
+            done_before = done
+        now = time.monotonic()
+        if now - last_line < EVERY:
+            return
+        last_line = now
+        parts = []
+        if total is not None:
+            parts.append(f"{done:,} of {total:,}")
+        if total is not None and done > done_before:
+            seconds_each = (now - started) / (done - done_before)
+            parts.append(f"about {_duration((total - done) * seconds_each)} left")
+        if note:
+            parts.append(note)
+        write(f"{title}: {', '.join(parts) or f'{now - started:.0f} s so far'}")
 
     yield tell
+
+
+def _duration(seconds: float) -> str:
+    """Returns a length of time in seconds, from two minutes on in minutes."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+@contextmanager
+def log_lines(title: str, total: int | None) -> Iterator[Tell]:
+    """Logs how far the work is, every so often, and its end."""
+    started = time.monotonic()
+    with written_lines(title, total, partial(LOG.info, "%s")) as tell:
+        yield tell
     LOG.info("%s: done in %.1f s", title, time.monotonic() - started)
+
+
+def console_lines(
+    title: str, total: int | None, console: Console
+) -> AbstractContextManager[Tell]:
+    """Prints lines on how far the work is to a console that shows no bar."""
+    write = partial(console.print, markup=False, soft_wrap=True)
+    return written_lines(title, total, write)
 
 
 @contextmanager
 def reading(
     about: int | None = None, console: Console | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Shows how many records were read, which is private, in a terminal alone; elsewhere the log tells the time."""
+    """Shows how many records were read, which is private, in a terminal only.
+
+    Elsewhere lines of the console, or of the log without one, state the time.
+    """
     if console is None or not console.is_terminal:
-        with log_lines(READING, None) as tell, _noting(partial(tell, 0)):
+        with (
+            _reading_lines(console) as tell,
+            _noting(partial(tell, 0)),
+        ):
             yield lambda _done: tell(0, "")
         return
     with (
@@ -103,6 +149,13 @@ def reading(
         yield lambda done: tell(
             min(99, 100 * done // about) if about else 0, rounded(done - done % 10_000)
         )
+
+
+def _reading_lines(console: Console | None) -> AbstractContextManager[Tell]:
+    """Returns the lines of a reading: of a console, or of the log without one."""
+    if console is None:
+        return log_lines(READING, None)
+    return console_lines(READING, None, console)
 
 
 _NOTED: ContextVar[Callable[[str], None] | None] = ContextVar("noted", default=None)
@@ -118,7 +171,7 @@ def _noting(told: Callable[[str], None]) -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Tells whoever watches the reading how far a question is that goes on when all records are read."""
+    """Tells whoever watches the reading how far a question is that continues when all records are read."""
     if (told := _NOTED.get()) is not None:
         told(text)
 

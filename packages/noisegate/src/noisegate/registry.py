@@ -39,7 +39,7 @@ def extensions(group: str) -> Mapping[str, EntryPoint]:
 
 @cache
 def _extensions(group: str, _path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """Returns the entry points of a group; searched anew when `sys.path` changes."""
+    """Returns the entry points of a group; searched again when `sys.path` changes."""
     points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         other = points.setdefault(point.name, point)

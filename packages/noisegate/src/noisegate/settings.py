@@ -386,7 +386,7 @@ class Settings:
 
     @classmethod
     def stored_name(cls, name: str) -> str:
-        """Returns the first name that a setting had: every version reads that, and interrupted runs go on with it."""
+        """Returns the first name that a setting had: every version reads it, and interrupted runs use it."""
         return next(
             (first for first, today in cls.renamed.items() if today == name), name
         )

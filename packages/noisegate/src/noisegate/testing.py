@@ -1,4 +1,4 @@
-"""For tests of feature maps and methods of your own: made-up records, a gate before them, and the contracts to keep."""
+"""For tests of your own feature maps and methods: simulated records, a gate before them, and their contracts."""
 
 import math
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def made_up(layout: Layout, rows: int = 96, seed: int = 0) -> EncodedTable:
 
 
 class FakeGate(Gate):
-    """A gate before `rows` made-up records, which keeps the exact sums beside what it releases.
+    """A gate before `rows` simulated records, which keeps the exact sums beside what it releases.
 
     Its ε leaves hardly any noise, and ``options`` are those of `Gate`.
 
@@ -222,8 +222,8 @@ def check_method(
 ) -> None:
     """Checks the contract of `Method`: settings in JSON, a plan without data within its budget, its release and model.
 
-    The method has small settings for a quick check, and the schema is of made-up records. If no budget is given, it is
-    ε = 1 under both adjacencies: under replace-one the number of records is public, and may not be asked. With
+    The method has small settings for a quick check, and the schema is of simulated records. If no budget is given, it
+    is ε = 1 under both adjacencies: under replace-one the number of records is public, and may not be asked. With
     ``sample`` a model is fitted too, and synthetic records are drawn.
 
     Raises:

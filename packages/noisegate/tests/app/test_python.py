@@ -56,7 +56,7 @@ def test_a_method_that_is_made_takes_no_settings_beside_it():
 
 def test_what_a_gate_knows_is_not_told_twice():
     gate = noisegate.Gate(TABLE, **RUN)
-    with pytest.raises(OptionError, match="epsilon: a gate knows"):
+    with pytest.raises(OptionError, match="epsilon: give this to the gate"):
         SMALL.fit(gate, epsilon=1.0)
     with pytest.raises(OptionError, match=r"fit\(data, schema=schema, epsilon=1.0\)"):
         SMALL.fit(TABLE)

@@ -374,7 +374,7 @@ def test_records_in_memory_are_given_again(desk, draws, monkeypatch):
             table, schema=SCHEMA, epsilon=1.0, out=desk / "model", **TWO_ROUNDS
         )
     with pytest.raises(
-        OptionError, match=r"data is missing: .* goes on, and costs nothing more"
+        OptionError, match=r"data is missing: .* continues it at no further cost"
     ):
         resumed(desk)
     assert resumed(desk, table).sample(3).num_rows == 3
@@ -383,7 +383,7 @@ def test_records_in_memory_are_given_again(desk, draws, monkeypatch):
 def test_an_answer_to_another_map_is_not_taken(desk, draws, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before", 2)
     monkeypatch.setattr("noisegate.gate.session.map_digest", lambda *_: "0" * 64)
-    with pytest.raises(OptionError, match="was answered for another map"):
+    with pytest.raises(OptionError, match="was run with another map"):
         resumed(desk)
     assert len(draws) == 2
 
@@ -392,7 +392,7 @@ def test_a_new_fit_says_how_to_go_on(desk, monkeypatch):
     killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
     with pytest.raises(
         ModelError,
-        match=r"unfinished fit whose budget is spent; go on with `noisegate\.fit\(out=",
+        match=r"unfinished fit whose budget is spent; continue with `noisegate\.fit\(out=",
     ):
         fitted(desk)
 
@@ -411,7 +411,7 @@ def test_an_error_in_a_later_round_keeps_what_was_answered(desk, draws, monkeypa
         patched.setattr(LocalEngine, "sum", stopped)
         with pytest.raises(KeyboardInterrupt) as stop:
             fitted(desk)
-    assert "what is left costs nothing more" in stop.value.__notes__[-1]
+    assert "the remaining queries cost nothing more" in stop.value.__notes__[-1]
     model = resumed(desk)
     assert len(draws) == len(model.certificate.events)
     assert history(desk) == KINDS
@@ -488,7 +488,7 @@ def test_the_owner_before_begins_nothing_more(tmp_path):
     second = AnswerJournal(tmp_path / "journal")
     first.create("run", "r")
     assert second.become_owner("run") == "r"
-    with pytest.raises(OptionError, match="another process goes on with this run"):
+    with pytest.raises(OptionError, match="another process continues this run"):
         first.begin_query("a")
     second.begin_query("a")
     third = AnswerJournal(tmp_path / "journal")
@@ -663,7 +663,7 @@ def test_a_folder_of_somebody_else_is_not_gone_on_with(desk, draws, monkeypatch)
         patched.setattr(os, "geteuid", lambda: 12345)
         with pytest.raises(
             ModelError,
-            match=r"belongs to another user.* Go on as the user who began the fit",
+            match=r"belongs to another user.* Continue as the user who began the fit",
         ):
             resumed(desk)
     assert not draws

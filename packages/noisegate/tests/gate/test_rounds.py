@@ -114,7 +114,7 @@ def test_a_question_is_answered_once():
         with pytest.raises(OptionError, match="once"):
             session.ask({"pairs": LATER})
     session.release()
-    with pytest.raises(OptionError, match="handed out"):
+    with pytest.raises(OptionError, match="has returned its release"):
         session.release()
 
 

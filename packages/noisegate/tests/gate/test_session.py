@@ -60,7 +60,8 @@ def test_only_what_is_listed_follows(one, other):
         assert one.followed_by(other) is other
     else:
         with pytest.raises(
-            OptionError, match=r"nothing to release|has ended|handed out|reserved once"
+            OptionError,
+            match=r"nothing to release|has ended|has returned its release|reserved once",
         ):
             one.followed_by(other)
 

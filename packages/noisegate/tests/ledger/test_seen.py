@@ -1,4 +1,4 @@
-"""A ledger that was put back as it was earlier is noticed by what this account saw of it, and has one name only."""
+"""A ledger that was restored from an earlier state is noticed by what this account saw of it, and has one name only."""
 
 import os
 import shutil
@@ -81,7 +81,7 @@ def test_a_journal_that_was_left_under_another_name_does_not_take_spending_back(
     assert other.show("patients")[0].spent > 0
     other.path.rename(registered.path)
     journal.write_bytes(left)
-    with pytest.raises(RewoundError, match=r"row 2, .*put back"):
+    with pytest.raises(RewoundError, match=r"row 2, .*restored"):
         registered.show()
     assert not journal.exists()  # SQLite has rolled the ledger back
 

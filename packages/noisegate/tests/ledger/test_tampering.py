@@ -259,7 +259,7 @@ CAP = {"epsilon": 9, "delta": 1e-5, "adjacency": "add-remove", "unit": "record"}
 @pytest.mark.parametrize(
     ("row", "match"),
     [
-        ({"kind": "refund", "payload": {}}, "cannot be"),
+        ({"kind": "refund", "payload": {}}, "is invalid"),
         ({"kind": "register", "reservation": None, "payload": CAP}, "twice"),
         ({"kind": "register", "reservation": None, "dataset": "new", "payload": {**CAP, "epsilon": -1}}, "epsilon=-1"),
         ({"kind": "reserve", "payload": {"events": [], "purpose": "x"}}, "no event"),
@@ -270,7 +270,7 @@ CAP = {"epsilon": 9, "delta": 1e-5, "adjacency": "add-remove", "unit": "record"}
         ({"kind": "void", "payload": {"reason": "x"}}, "not in the ledger"),
         ({"kind": "void", "reservation": None, "payload": {"reason": "x"}}, "names no reservation"),
         ({"kind": "commit", "payload": {}}, "certificate"),
-        ({"kind": "commit", "payload": [1]}, "cannot be"),
+        ({"kind": "commit", "payload": [1]}, "is invalid"),
     ],
 )  # fmt: skip
 def test_rows_with_right_hashes_that_break_the_rules_are_refused(

@@ -228,7 +228,7 @@ def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_b
     apart = synthesize(
         pa.table({**dates, "days": days}), schema=schema_with_days, epsilon=3.0, seed=0
     )
-    reason = "too close to be told apart, so that what sets them apart misleads: 'admitted' and 'discharged'"
+    reason = "the difference of these nearly equal columns is wrong in this copy: 'admitted' and 'discharged'"
     assert near.verdict.word == "usable"
     assert reason in near.verdict.reasons
     assert apart.verdict.word in ("usable", "good")

@@ -8,7 +8,7 @@ import pytest
 from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import Pairwise, synthesize
-from noisegate.answers.evidence import DrownedError, Evidence
+from noisegate.answers.evidence import Evidence, TooNoisyError
 from noisegate.errors import MissingExtraError, OptionError
 from noisegate.models.calibrated import Calibration, calibrated_batches
 from noisegate.schema import (
@@ -152,18 +152,20 @@ def test_levels_that_the_noise_hides_are_named():
     table.loc[:2, "job"] = "smith"
     method = Pairwise(moments_share=0.43, fit_options={"steps": 60})
     model = synthesize(table, schema=Schema(COLUMNS), epsilon=0.5, method=method)
-    with pytest.warns(UserWarning, match="the noise hides levels of job"):
+    with pytest.warns(UserWarning, match="levels of job are too noisy"):
         model.sample(1_000, seed=1, calibrated=["job", "ill"])
 
 
 def test_columns_that_the_noise_hides_are_refused(model, monkeypatch):
     def hide(evidence, columns):
-        raise DrownedError(columns[0])
+        raise TooNoisyError(columns[0])
 
     monkeypatch.setattr(Evidence, "moments", hide)
-    with pytest.raises(OptionError, match="the noise hides where every column lies"):
+    with pytest.raises(OptionError, match="every column is too noisy to be located"):
         model.sample(10, calibrated=True)
-    with pytest.raises(OptionError, match="hides where 'age' lies; leave it out"):
+    with pytest.raises(
+        OptionError, match="'age' is too noisy to be located; leave it out"
+    ):
         model.sample(10, calibrated=["age"])
 
 

@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_values(model, gaps):
 @pytest.mark.parametrize(
     ("given_columns", "message"),
     [
-        ({"pay": [1]}, "column 'pay' is none of the model; leave it out"),
+        ({"pay": [1]}, "column 'pay' is not a column of the model; leave it out"),
         ({"job": ["clerk"]}, "record 1: column 'job': expected one of the 3 levels"),
         (3, "given is a int that cannot be read"),
     ],

@@ -38,7 +38,7 @@ def test_a_plan_spends_the_whole_budget_and_no_more(epsilon, delta):
 
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
     plan = planned()
-    with pytest.raises(CalibrationError, match="more than the 1 asked for"):
+    with pytest.raises(CalibrationError, match="more than the budget of 1"):
         marginals = marginals_of(plan)
         more = replace(marginals, rho=marginals.rho * 1.001)
         Plan(budget=plan.budget, mechanisms=(more,))

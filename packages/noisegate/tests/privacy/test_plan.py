@@ -150,7 +150,7 @@ def test_too_little_noise_is_refused(factor):
         replace(release, noise_std=release.noise_std * factor)
         for release in good.releases
     )
-    with pytest.raises(CalibrationError, match="more than the 1 asked for"):
+    with pytest.raises(CalibrationError, match="more than the budget of 1"):
         Plan(budget=BUDGET, mechanisms=weak)
     strong = tuple(
         replace(release, noise_std=release.noise_std / factor)

@@ -53,8 +53,8 @@ PROJECTION = "projection"
 ONE_RUN = "one-run"
 SAMPLES = "samples"
 ATTRIBUTE = "attribute"
-# Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
-# to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
+# Answers along the difference of the worlds that are examined, over all runs, where nobody says how many runs: enough
+# to tell the noise within a fifth. Of steps those of half of the runs can be examined.
 ANSWERS = 200
 _FEWEST = 40
 _CANDIDATES, _FEW = (
@@ -63,7 +63,7 @@ _CANDIDATES, _FEW = (
 )  # few of what takes long: families, and records whose teachers are trained
 _CANARIES = 400
 _GUESSED = 0.25
-# In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
+# In one run a smaller one is lost in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
 _PRIORS = (
     4.0,
@@ -77,14 +77,14 @@ _VALUES = 8  # of a column that is guessed, at most
 
 @dataclass(frozen=True, kw_only=True)
 class Auditor:
-    """Runs a method on made-up records with the claim of a budget, and writes down what an attacker sees."""
+    """Runs a method on simulated records with the claim of a budget, and writes down what an attacker sees."""
 
     method: Method
     schema: Schema | LinkedSchema
     budget: Budget
 
     def query(self, table: Any, watch: Watch, records: int) -> Release:
-        """Returns the release of made-up records, whose number is public, hence the same in both worlds."""
+        """Returns the release of simulated records, whose number is public, hence the same in both worlds."""
         budget = self.budget
         has_units = budget.contributions is not None
         gate = Gate(
@@ -112,7 +112,7 @@ class Auditor:
         return self.query(worlds.table(world), watch, worlds.units)
 
     def worst_worlds(self) -> Worlds | FamilyWorlds:
-        """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
+        """Returns the neighbouring sets that are the farthest apart, of a few simulated records."""
         made_up = self._made_up()
         start = self._worlds(made_up, (0, 1))
         # What each record does to a step, or in shards to the last step, whose teachers
@@ -144,7 +144,7 @@ class Auditor:
         return self._worlds(made_up, chosen)
 
     def _made_up(self) -> Any:
-        """Returns made-up records, or families; few of what takes long."""
+        """Returns simulated records, or families; few of what takes long."""
         if isinstance(self.schema, LinkedSchema):
             return [made_up_family(self.schema, index) for index in range(_FEW)]
         plan = self.method.plan(self.schema, self.budget)
@@ -372,7 +372,7 @@ def of_attribute(
 ) -> AuditReport:
     """Returns how well one column of a record is guessed from synthetic records, in runs with it and without."""
     # The attacker knows all else, and takes the value that agrees best. The other records differ in that column alone,
-    # each with a value of its own: none is likelier than another but for the record itself, whose value is drawn anew
+    # each with a value of its own: none is likelier than another but for the record itself, whose value is drawn again
     # in each run.
     schema = _of_records(auditor, ATTRIBUTE)
     total = runs or _RUNS

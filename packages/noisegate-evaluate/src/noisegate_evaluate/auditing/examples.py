@@ -207,7 +207,7 @@ class Worlds:
 
 
 def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
-    """Returns `count` made-up records that the schema allows, from which the worst ones are chosen."""
+    """Returns `count` simulated records that the schema allows, from which the worst ones are chosen."""
     random = np.random.default_rng(seed)
     allowed: list[EncodedTable] = []
     for _ in range(_TRIES):

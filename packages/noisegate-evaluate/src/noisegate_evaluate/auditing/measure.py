@@ -39,7 +39,9 @@ class AuditReport:
     lower_bound: float
     """The ε that the attack shows to be exceeded, but for a chance of 1 − `confidence`: the larger part."""
     from_noise: float = 0.0  # that which rests on how loud the noise was measured to be
-    from_guesses: float  # that which rests on how often the two worlds were told apart
+    from_guesses: (
+        float  # that which rests on how often the two worlds were distinguished
+    )
     noise: tuple[float, float] = (0.0, math.inf)
     """Limits of the measured noise over the stated one, in all directions; (0, inf) where it cannot be told."""
     along: tuple[float, float] = (0.0, math.inf)
@@ -220,7 +222,7 @@ def guessed_factor(
     adjacency: Adjacency,
     chance: float,
 ) -> float:
-    """Returns how much more sensitive than stated the questions must be for the worlds to be told apart as often."""
+    """Returns how much more sensitive than stated the questions must be for the worlds to be distinguished as often."""
     # Three attackers guess: by the likelihoods of both worlds as the noise is stated, by how far the answers are from
     # those of world 0, and by what is released beside noisy numbers. The last two learn from half of the runs.
     worlds = np.array([run.world for run in runs])

@@ -105,7 +105,7 @@ def observe_step(
 ) -> None:
     """Adds a step that samples records.
 
-    Whether a record that is there was sampled is not known, so what is looked at is orthogonal to the vectors of all
+    Whether a record that is there was sampled is not known, so what is examined is orthogonal to the vectors of all
     samples of those.
 
     Args:

@@ -1,4 +1,4 @@
-"""`noisegate.audit`: runs a method on made-up records, and tries to tell whose they are from what it releases."""
+"""`noisegate.audit`: runs a method on simulated records, and tries to tell whose they are from what it releases."""
 
 import math
 import re
@@ -56,7 +56,7 @@ def audit_discovery(
     progress: Progress,
 ) -> AuditReport:
     """Returns what the audit of a discovery finds, by the noisy counts of missing values that it prints."""
-    # Half of the made-up records lack every value, the other half has the same one; the record that makes the
+    # Half of the simulated records lack every value, the other half has the same one; the record that makes the
     # difference lacks every value, and moves one count of each column that is printed. What cells inside bounds tell is
     # left out.
     half = math.ceil(

@@ -69,7 +69,7 @@ class Watch(Engine):
         parts: Sets of records, or of linked tables, whose exact sums are wanted for
             each query.
         singles: Records of whose samples the vectors are wanted at each step.
-        on_step: Called with the plan, what a step handed out over the standard
+        on_step: Called with the plan, what a step released over the standard
             deviation of its noise, and the vectors of samples of `singles`.
         on_sum: Called with the plan, and over the standard deviation of the noise a
             step's sum over shards, and those of each of `parts`.

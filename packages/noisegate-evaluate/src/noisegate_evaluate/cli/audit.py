@@ -1,4 +1,4 @@
-"""`noisegate audit`: attack a method on made-up records, and set what was found beside what is claimed."""
+"""`noisegate audit`: attack a method on simulated records, and set what was found beside what is claimed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def audit_command(
 ) -> None:
     """Attack a method or the method of a model, and show a lower bound on ε beside the ε that is claimed.
 
-    The method runs many times on two neighbouring sets of made-up records; nothing private is read and nothing is
+    The method runs many times on two neighbouring sets of simulated records; nothing private is read and nothing is
     spent. A bound below the claim proves nothing; one above it refutes the claim, and ends with exit code 4.
 
     Example: `noisegate audit pairwise --epsilon 1`
@@ -106,8 +106,10 @@ def _tell(report: AuditReport) -> None:
         f"[/bold], claimed {report.claim:g} at delta = {report.delta:g}, {report.adjacency}."
     )
     OUT.print(
-        f"{report.runs} runs, by {report.kind}, confidence {report.confidence:.4%}: {report.from_noise:.3g} from how "
-        f"loud the noise is, {report.from_guesses:.3g} from how often two neighbouring data sets were told apart."
+        f"{report.runs} runs, by {report.kind}, confidence "
+        f"{report.confidence:.4%}: {report.from_noise:.3g} from the measured "
+        f"noise, {report.from_guesses:.3g} from how often two neighbouring data "
+        "sets were distinguished."
     )
     if report.guessed is not None:
         with_it, without = report.guessed

@@ -234,7 +234,7 @@ class EvaluateOptions:
 
 @expand_options
 def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
-    """Train on synthetic, test on real, and compare marginals.
+    """Compare synthetic with real records: distributions, analyses, models.
 
     The figures are computed on real data and are not covered by the guarantee: keep them private.
 

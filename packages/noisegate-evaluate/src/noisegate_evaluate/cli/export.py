@@ -39,9 +39,9 @@ def export_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write what a model's certificate and verdict answer as registries and reviewers ask for it; reads no record.
+    """Write a model's certificate and verdict in the forms of registries. Reads no record.
 
-    What only the owner knows is left to be filled in, unless --field says it.
+    What only the owner knows is left to be filled in, unless it is given by --field.
 
     Example: `noisegate export model --registry survey.yaml --nist survey.md --field 'name=Synthetic survey'`
     """

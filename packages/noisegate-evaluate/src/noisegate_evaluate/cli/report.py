@@ -1,4 +1,4 @@
-"""`noisegate report`: pages of a model to look at."""
+"""`noisegate report`: pages of a model."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Associations(MetricResult):
 class Quantiles(MetricResult):
     """Which share of real records lies below synthetic quantiles: of 5, 50 and 95 %, of every number or date.
 
-    Figures are absolute differences from what it should be: in the mean, and the ``largest``, of ``column`` at ``at``,
+    Figures are absolute differences from what it should be: on average, and the ``largest``, of ``column`` at ``at``,
     with what ``chance`` alone explains of that. ``stretched`` is how far the 1 or 99 % quantile of ``reaching`` is off
     beyond chance, relative to its real distance from the median: values, where the others are ranks.
     """
@@ -363,7 +363,7 @@ class TwoSample(MetricResult):
     """How well boosted trees tell synthetic from real records, on folds that they have not seen: .5 is not at all."""
 
     PRINTED: ClassVar = {
-        "told from real records, ROC-AUC (.5 = not)": "{it.roc_auc:.3f}"
+        "distinguished from real records, ROC-AUC (.5 = not)": "{it.roc_auc:.3f}"
     }
     roc_auc: float
 

@@ -1,7 +1,7 @@
 """Whether synthetic records are copies: are they nearer to the records of the fit than to others?
 
 Of equally many of both, half of the synthetic records should have their nearest one
-among the first. It is no proof of privacy, but a look at one failure. Source: Platzer
+among the first. It is no proof of privacy, but a check of one failure. Source: Platzer
 and Reutterer (Frontiers in Big Data 2021), https://doi.org/10.3389/fdata.2021.679939,
 section 3.2.
 """

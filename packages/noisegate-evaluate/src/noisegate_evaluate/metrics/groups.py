@@ -1,6 +1,6 @@
 """How close synthetic records are in each group of a column, such as each sex: the worst group beside the mean.
 
-A copy may be good in the mean and bad for a few. So every figure is measured in each
+A copy may be good on average and bad for a few. So every figure is measured in each
 group by itself, and the group with the largest error is named for each of them.
 """
 
@@ -94,7 +94,7 @@ class Group:
         records: Number of its real records.
         share: Share of the synthetic records that are of this group.
         real_share: Share of the real ones.
-        pairs: Total variation error of a pair of columns beyond sampling error, in the mean over pairs.
+        pairs: total variation distance of a pair of columns beyond sampling error, on average over pairs.
         associations_kept: Mean part kept of the associations that are strong among its real records.
         mean: The mean of a numeric column that is farthest off.
         quantile: The 5, 50 or 95 % quantile of a numeric column that is farthest off.
@@ -206,8 +206,10 @@ class Groups:
         word = word_of_misplaced(worst.error)
         level = worst.group.level
         reason = (
-            f"by {self.column}, total variation error of {in_percent(worst.error)} in a pair of columns of "
-            f"{level!r}, the worst of {worst.groups} groups, and of {in_percent(worst.mean_error)} in the mean"
+            f"by {self.column}, total variation distance of "
+            f"{in_percent(worst.error)} in a pair of columns of {level!r}, the "
+            f"worst of {worst.groups} groups, and of "
+            f"{in_percent(worst.mean_error)} on average"
         )
         detail = f" in pairs of {level!r}, the worst by {self.column}"
         return verdict_of(
@@ -225,27 +227,27 @@ class Groups:
         of_group = f"in {group.level!r}, the worst of {worst.groups} groups"
         if figure == "associations_lost":
             return (
-                f"{1 - worst.error:.0%} of strong associations are kept {of_group}, "
-                f"and {1 - worst.mean_error:.0%} in the mean"
+                f"{1 - worst.error:.0%} of strong associations are kept "
+                f"{of_group}, and {1 - worst.mean_error:.0%} on average"
             )
         if figure == "mean" and group.mean is not None:
             return (
                 f"the mean of {group.mean.column!r} is off by {worst.error:.2f} "
                 f"standard deviations {of_group}, and that farthest off by "
-                f"{worst.mean_error:.2f} in the mean"
+                f"{worst.mean_error:.2f} on average"
             )
         if figure == "quantile" and group.quantile is not None:
             return (
                 f"the {group.quantile.what} of {group.quantile.column!r} is off by "
-                f"{in_percent(worst.error)} of records {of_group}, and that farthest "
-                f"off by {in_percent(worst.mean_error)} in the mean"
+                f"{in_percent(worst.error)} of records {of_group}, and that "
+                f"farthest off by {in_percent(worst.mean_error)} on average"
             )
         assert group.score is not None
         return (
-            f"models reach {self.score} {group.score.synthetic:.3f} where those of "
-            f"real records reach {group.score.real:.3f} {of_group}: "
-            f"{worst.error:.3f} less, and {worst.mean_error:.3f} less in the mean over "
-            "groups"
+            f"models trained on synthetic records reach {self.score} "
+            f"{group.score.synthetic:.3f} and on real records "
+            f"{group.score.real:.3f} {of_group}: {worst.error:.3f} less, and "
+            f"{worst.mean_error:.3f} less on average over groups"
         )
 
     @property

@@ -1,1 +1,1 @@
-"""Pages and pictures of what came out, for people to look at."""
+"""Pages and pictures of what came out, for people."""

@@ -31,7 +31,7 @@ FONT = "DejaVu Sans"
 INK = "#2b2f36"
 _PANEL, _NAMES, _HEAD = 1.15, 1.5, 0.55  # inches
 _MOST_ACROSS = 24
-PREFIX = "private-"  # what the name of the file must start with, so that it is not handed on by mistake
+PREFIX = "private-"  # what the name of the file must start with, so that it is not passed on by mistake
 
 WARNING = "PRIVATE, DO NOT PUBLISH"
 

@@ -44,21 +44,21 @@ _ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _POINTS = 80
 # What the queries of methods are of, by name.
 _MEANINGS = {
-    "fine": "how the values of each numeric column are spread, on fine cells",
-    "coarse": "the same on few cells",
-    "screen": "a rough look at all pairs of columns, to choose some",
+    "fine": "how the values of each numeric column are spread, in fine bins",
+    "coarse": "the same in few bins",
+    "screen": "a rough screening of all pairs of columns, to choose some",
     "counts": "how many records there are, in each class of the label if there is one",
-    "one-way": "counts of the cells of each column",
+    "one-way": "counts in the bins of each column",
     "pairs": "counts of the cells of pairs of columns",
     "unfitted": "counts of pairs of columns that the fit does not see, for this page",
     "gradients": "steps of a training, each a sum over a sample of the records",
     "fourier": "sums of random waves of the columns",
-    "first-moments": "sums of what a public network sees in the images",
+    "first-moments": "sums of the features of a public network in the images",
     "second-moments": "the same, squared",
     "pixels": "sums of random features of pixels",
     "orientations": "sums of random features of edges",
     "wavelets": "sums of random features of patterns",
-    "marginals": "counts of tables of columns, chosen on the way",
+    "marginals": "counts of contingency tables, chosen adaptively",
 }
 
 
@@ -278,7 +278,7 @@ def total_words(released: Measurements) -> tuple[str, str]:
     """Returns how many records there are, and how well that is known."""
     total = released_total(released)
     if total is None:
-        return "–", "records: their number was not asked"
+        return "–", "records: their number was not queried"
     records = total.value
     if total.variance == 0:
         return number(records), "records; their number is public"

@@ -233,7 +233,7 @@ def _noise_std(table: NoisyTable) -> float:
 
 
 def _misplaced(table: NoisyTable, records: float) -> float:
-    """Returns the share of the records that noise puts into a wrong cell, in the mean.
+    """Returns the share of the records that noise puts into a wrong cell, on average.
 
     A record in a wrong cell is one too many there and one too few in its own.
     """

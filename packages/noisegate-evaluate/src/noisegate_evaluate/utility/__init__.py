@@ -1,1 +1,1 @@
-"""What synthetic records are worth to classifiers: suites of recipes, one runner and one report."""
+"""How well classifiers learn from synthetic records: suites of recipes, one runner and one report."""

@@ -327,5 +327,5 @@ def _logits(
 
 
 def _parts(indices: np.ndarray) -> list[np.ndarray]:
-    """Splits indices into parts of as many images as are looked at together."""
+    """Splits indices into parts of as many images as are examined together."""
     return np.array_split(indices, -(-len(indices) // _IMAGES_AT_ONCE))

@@ -229,7 +229,7 @@ class JointEmbedding(
         if not asks_something:
             raise OptionError(
                 "pixels=0, orientations=0, wavelets=0, strokes=0 and "
-                "perceptual_share=0: there is nothing to ask; give one of them."
+                "perceptual_share=0: there is nothing to query; give one of them."
             )
         if not self.channels:
             object.__setattr__(self, "channels", self._default_channels())
@@ -448,7 +448,7 @@ class JointEmbedding(
 
 
 def _misses_too_much(fitting: Any) -> bool:
-    """Returns whether a fit misses more of its release than noise hides.
+    """Returns whether a fit misses more of its release than its noise explains.
 
     What random poses alone miss is allowed for.
     """

@@ -277,7 +277,7 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Module]
 
 def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
     """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode."""
-    # Those of averaged weights are measured anew on `batches`, each the arguments of the network, as in stochastic
+    # Those of averaged weights are measured again on `batches`, each the arguments of the network, as in stochastic
     # weight averaging (Izmailov et al. 2018, section 3.3).
     network.eval()
     normalised = [

@@ -260,7 +260,7 @@ class NearestMeans:
                 * precision**2
                 * (2 * dim * noise**2 + 4 * noise * np.maximum(length, 0))
             )
-        # A class that is far more drowned than the others would win or lose by its noise.
+        # A class that is far noisier than the others would win or lose by its noise.
         judges = np.all(
             [std <= _DROWNED * np.median(std) for std in noise_std.values()], axis=0
         )

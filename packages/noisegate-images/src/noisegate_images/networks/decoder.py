@@ -47,7 +47,7 @@ SHIPPED_SHA256 = "8dba1d835a2637f342d73d54ffbf96c0cab6de50baf6b3462e6224017fc03e
 _WIDTHS = (160, 160, 160, 96, 48, 32)  # channels at every size, the last ones of them
 _LEAST, _MOST = 4, 8  # height and width of the smallest picture, in pixels
 _UNUSED = "num_batches_tracked"
-_NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
+_NOISE_GAIN = 2.0  # with 1, the first trials hardly examined the noise
 
 
 @dataclass(frozen=True, kw_only=True)

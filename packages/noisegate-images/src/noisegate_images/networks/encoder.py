@@ -1,6 +1,6 @@
 """A small convolutional encoder of images, grey or colour, which perceptual features are of by default; and weights.
 
-It is trained to tell public images apart
+It is trained to distinguish public images
 (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is then folded
 into the convolutions, so that nothing mixes the rows of a batch.
 

@@ -137,7 +137,7 @@ def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenN
         if model in ("googlenet", "inception_v3")
         else {}
     )
-    # A network that was trained on other labels has another head, which is not looked at.
+    # A network that was trained on other labels has another head, which is not examined.
     classes = {} if weights is None else _classes_of(path)
     with seeded(0):
         module = models.get_model(model, weights=None, **whole, **classes)
@@ -319,7 +319,7 @@ class ChosenLayers(nn.Module):
         return make(*given)
 
     def __reduce__(self) -> tuple[Callable[..., ChosenLayers], tuple[Any, ...]]:
-        """How another process makes it: anew, from the network without hooks."""
+        """How another process makes it: again, from the network without hooks."""
         mean, std = self.mean.flatten().tolist(), self.std.flatten().tolist()
         return partial(ChosenLayers, mean=mean, std=std, pool=self.pool), (
             self._source[0],
@@ -353,7 +353,7 @@ class ChosenLayers(nn.Module):
     def forward(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
         """Returns the activations of all layers beside each other, float32 (rows, dim)."""
         parts: dict[int, Tensor] = {}
-        # Copied, since a network may go on in place.
+        # Copied, since a network may continue in place.
         self.each(
             rows,
             lambda place, values: parts.update(

@@ -1,6 +1,6 @@
 """A small encoder and a small decoder of drawings, learnt from signs that a script draws and nobody made.
 
-The encoder is trained to tell random signs apart, of which it sees each moved, bent,
+The encoder is trained to distinguish random signs, of which it sees each moved, bent,
 thickened and thinned, so it brings drawings together that differ in nothing else.
 `benchmarks/images/train_strokes.py` trains networks like those in the package, up to
 rounding.

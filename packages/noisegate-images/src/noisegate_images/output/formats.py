@@ -233,7 +233,7 @@ WRITERS = {
 }  # by ending; none for a folder
 
 
-MOST_CLASSES = 100  # classes in a picture at most, the first ones of the schema: more would not be looked at
+MOST_CLASSES = 100  # classes in a picture at most, the first ones of the schema: more would not be examined
 _ROWS = 20  # of a block of classes
 _ACROSS, _ACROSS_BLOCKS = 10, 5  # images of a class, where there is one block or more
 _LEAST_SIDE, _GAP, _LETTERS = 56, 4, 14  # pixels of the picture

@@ -57,9 +57,9 @@ class RandomFourier:
     """Frozen random Fourier features."""
 
     frequencies: npt.NDArray[np.int64]
-    """(numeric columns, F) integers, in 1/4096 turns over the column's range; 0 where not looked at."""
+    """(numeric columns, F) integers, in 1/4096 turns over the column's range; 0 where not examined."""
     angles: tuple[npt.NDArray[np.int64], ...]
-    """For each coded column of the layout, (codes, F) integers in [0, 4096); all 0 where not looked at."""
+    """For each coded column of the layout, (codes, F) integers in [0, 4096); all 0 where not examined."""
     missing_angles: npt.NDArray[
         np.int64
     ]  # (numeric columns, F) integers in [0, 4096): the angle of a missing value
@@ -168,7 +168,7 @@ class RandomFourier:
         return ExactSum(squared_norm=len(self.members) * largest, add=add)
 
     def of_points(self) -> RowForm:
-        """Returns the features of points, (rows, numeric columns); coded columns are not looked at."""
+        """Returns the features of points, (rows, numeric columns); coded columns are not examined."""
         import torch
 
         scale = float(len(self.members) ** -0.5)

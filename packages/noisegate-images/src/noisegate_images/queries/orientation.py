@@ -220,7 +220,7 @@ WAVELENGTHS = (
     6.0,
     8.5,
 )  # in pixels, of images of sides up to 48; of larger ones in proportion
-STRIDE = 4  # pixels from one place to the next at which waves are looked at, likewise; fewer where images are small
+STRIDE = 4  # pixels from one place to the next at which waves are examined, likewise; fewer where images are small
 _WINDOW = 0.6  # of a wavelength
 _REFERENCE = 32  # pixels of a side that the wavelengths are for
 _STEPS = 4096  # wavelets are rounded to this part of their sum

@@ -80,7 +80,7 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
 
 
 def _find_in_store(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Finds images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
+    """Finds images in Parquet, the one form that is read from a store: it passes on whole columns at a time."""
     children = list_children(path) if read_status(path).is_folder else [path]
     files = [file for file in children if not file.name.startswith((".", "_"))]
     parquet_files = [file for file in files if file.suffix.lower() in PARQUET]

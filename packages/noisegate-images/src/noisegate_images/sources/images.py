@@ -1,4 +1,4 @@
-"""Private images, read once through in constant memory and handed on as bytes with their labels."""
+"""Private images, read once through in constant memory and passed on as bytes with their labels."""
 
 import threading
 from collections.abc import Iterator, Mapping

@@ -234,7 +234,7 @@ class ArrayImages(ImageOrigin):
         return self.image_number(row)
 
     def check(self) -> None:
-        """Checks shapes and types; no image is looked at."""
+        """Checks shapes and types; no image is examined."""
         self.check_no_units()
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) not in (3, 4):
@@ -290,7 +290,7 @@ class TorchImages(ImageOrigin):
         )
 
     def check(self) -> None:
-        """Checks that items can be taken by their position; none is looked at."""
+        """Checks that items can be taken by their position; none is examined."""
         self.check_no_units()
         if not hasattr(self.data, "__len__"):
             raise DataError(

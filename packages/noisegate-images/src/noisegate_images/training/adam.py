@@ -160,7 +160,7 @@ class Checkpointed(ABC):
         """Returns what changes, by what it is called in a state."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns everything that `load_state_dict` needs to go on with the same bits."""
+        """Returns everything that `load_state_dict` needs to continue with the same bits."""
         states = {
             name: part if isinstance(part, Mapping) else part.state_dict()
             for name, part in self.parts().items()

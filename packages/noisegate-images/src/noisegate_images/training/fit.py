@@ -45,7 +45,7 @@ class MomentSettings(Settings):
     class_power: Annotated[
         _Power | None, "a number from -4 to 4; leave it out for equal weights"
     ] = None
-    """None weighs classes alike as far as they stand out of the noise, a number by their share to this power, in noise
+    """None weighs classes alike as far as they exceed the noise, a number by their share to this power, in noise
     standard deviations; see `noisegate_images.training.target.class_weights`."""
     check_every: Steps = 200
     "Steps between looks at the stopping rule."
@@ -106,7 +106,9 @@ def image_verdict(
     figures = {"records_for": needed}
     takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
     if records is None:
-        reason = f"it depends on the number of images: {takes}; noise with fewer"
+        reason = (
+            f"the verdict depends on the number of images: {takes}; noise with fewer"
+        )
         return Verdict(word=None, source=source, reasons=(reason,), figures=figures)
     on_mean = noise * classes / max(records, 1.0)
     word: Word = next(

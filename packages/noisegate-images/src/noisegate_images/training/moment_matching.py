@@ -186,7 +186,7 @@ class MomentMatching(ABC):
         return Discrepancy(value=value, error=error)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
+        """Returns everything that `load_state_dict` needs to continue with the same bits, as named tensors."""
         parts = {name: part.state_dict() for name, part in self._parts.items()}
         progress = [getattr(self, name) for name in self.progress]
         tensors = {

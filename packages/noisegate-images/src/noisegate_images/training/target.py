@@ -15,7 +15,7 @@ from noisegate.privacy.release import Release
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 MISFIT = 0.03
-"""Part of the signal's energy that a generator is taken to miss; chosen on simulated tables, see docs/choosing.md."""
+"""Part of the signal's energy that a generator is taken to miss; chosen on simulated tables, see docs/methods.md."""
 
 _NO_COUNTERS: Mapping[str, Floats] = MappingProxyType({})
 
@@ -117,7 +117,7 @@ def class_weights(target: Target, power: float | None) -> Floats:
     """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
 
     It is the inverse of the variance of the noise, 1, and of what the generator never comes to match, a part of the
-    class's signal-to-noise ratio. So classes that stand out of the noise weigh alike in their means, whatever their
+    class's signal-to-noise ratio. So classes that exceed the noise weigh alike in their means, whatever their
     share (DP-MERF, section 4.2), and one that is below the noise weighs by its noise.
 
     Args:

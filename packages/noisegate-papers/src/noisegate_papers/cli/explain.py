@@ -63,9 +63,9 @@ def explain_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what each class of a classifier answers to, or why single records are predicted as they are.
+    """Show what each class depends on, or why single records are predicted as they are.
 
-    Costs no privacy: the maps have left the gate. What is shown of --record is as private as that file.
+    Costs no privacy: the classifier is already released. What is shown of --record is as private as that file.
 
     Example: `noisegate explain model --record patient.csv`
     """
@@ -135,10 +135,10 @@ def predict_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the label of records, line by line; costs no privacy, as often as you like.
+    """Predict the label of records. Costs no privacy, however often it runs.
 
     Writes the label and the probability of each class, which is not calibrated, and nothing else of the records. The
-    file is as private as DATA: only you can read it, until you say otherwise.
+    file is as private as DATA: only you can read it, unless you change its permissions.
 
     Example: `noisegate predict model new.csv -o predictions.csv`
     """
@@ -288,8 +288,9 @@ def _show_filters(found: list[dict[str, Any]]) -> None:
         headings = {"column": "left", "weight": "right", "spread": "right"}
         OUT.print(table(f"What {one['label']} answers to", headings, rows))
     OUT.print(
-        "weight: how much the score of the class gains above the others while the column goes from its lower to its "
-        "upper bound, or the level comes up, in the mean of its linear maps; spread: how far these differ."
+        "weight: how much the score of the class gains above the others while the "
+        "column goes from its lower to its upper bound, or the level comes up, "
+        "averaged over its linear maps; spread: how far these differ."
     )
 
 
@@ -339,7 +340,7 @@ def _draw(
             MapRow(name=str(one), maps=classifier.filters(one)[:MOST_MAPS])
             for one in labels
         ]
-        maps_picture(rows, path, shape=shape, title="What each class answers to")
+        maps_picture(rows, path, shape=shape, title="What each class depends on")
         return
     rows = []
     for row, chance in enumerate(classifier.probabilities(records)):

@@ -82,10 +82,10 @@ def encoder(
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train an encoder to tell the labels of public images apart.
+    """Train an encoder to distinguish the labels of public images.
 
-    It is a small one, or the ResNet18 of torchvision, which `dp-mepf` takes as network=torchvision:resnet18. An
-    interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
+    It is a small one, or the ResNet18 of torchvision, which `dp-mepf` takes as network=torchvision:resnet18. To
+    continue an interrupted training, repeat the same command. It runs on one thread: the same
     command makes the same file on a machine of the same kind.
     """
     from noisegate_images.networks.encoder import SIDE
@@ -145,9 +145,9 @@ def decoder(
     ] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Train a small decoder to draw public images from their features. Labels are not looked at.
+    """Train a small decoder to draw public images from their features, without labels.
 
-    An interrupted training goes on where it was when the same command is given again. It runs on a GPU when there is
+    To continue an interrupted training, repeat the same command. It runs on a GPU when there is
     one, else on one thread of the processor, where the same command makes the same file on a machine of the same kind.
     """
     from noisegate.devices import choose_device
@@ -261,7 +261,7 @@ def _train(
     )
     checkpoint.resume()
     if fitting.step:
-        say(f"Going on after {fitting.step} of {fitting.steps} steps.")
+        say(f"Continuing after {fitting.step} of {fitting.steps} steps.")
     saved, loss = time.monotonic(), float("nan")
     with show_progress("Training", fitting.steps) as progress:
 
@@ -279,7 +279,8 @@ def _train(
                 fitting.run(report)
         except BaseException:
             say(
-                f"Stopped after {fitting.step} of {fitting.steps} steps; the same command goes on from there."
+                f"Stopped after {fitting.step} of {fitting.steps} steps; the same "
+                "command continues from there."
             )
             raise
     return loss

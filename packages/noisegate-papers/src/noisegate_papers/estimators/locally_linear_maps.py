@@ -29,9 +29,9 @@ from noisegate_papers.methods.dp_llm import DPLLM
 class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
 
-    Every call of `fit` costs `epsilon` anew, also those that cross-validation or a grid search makes: choose settings
-    on public or simulated records. Fits on the same records that no ledger books warn of what they cost together. What
-    is fitted may be asked, saved and handed out at no further cost.
+    Every call of `fit` costs `epsilon` again, also those that cross-validation or a grid search makes: choose settings
+    on public or simulated records. Fits on the same records that are in no ledger warn of what they cost together. What
+    is fitted may be queried, saved and shared at no further cost.
 
     Args:
         epsilon: ε of the guarantee of one fit; for `delta`, `bounds`, `schema`, `ledger` and `dataset` see
@@ -136,7 +136,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        # Noise may drown the few records of a test set.
+        # Noise may exceed the few records of a test set.
         tags.classifier_tags.poor_score = True
         return tags
 

@@ -169,7 +169,7 @@ def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
 
 def warn_of_fitted_before(estimator: Any) -> None:
     """Warns of transformers that a pipeline around the fit of `estimator`, the caller, has fitted on its records."""
-    # A pipeline hands on what its transformers make and says nothing of itself, so it is found among the callers.
+    # A pipeline passes on what its transformers make and says nothing of itself, so it is found among the callers.
     names = [
         name
         for pipeline in _pipelines(sys._getframe(1))
@@ -177,9 +177,11 @@ def warn_of_fitted_before(estimator: Any) -> None:
     ]
     if names:
         warnings.warn(
-            f"{', '.join(names)} in the pipeline before {type(estimator).__name__}: fitted on the private records "
-            "without noise, so what comes out tells of them, and the certificate does not cover it. State bounds= or a "
-            "schema instead, which scale by themselves; or fit transformers on public records, and give them as "
+            f"{', '.join(names)} in the pipeline before "
+            f"{type(estimator).__name__}: fitted on the private records without "
+            "noise, so their output depends on them, and the certificate does not "
+            "cover it. State bounds= or a schema instead, which scale by "
+            "themselves; or fit transformers on public records, and give them as "
             "sklearn.frozen.FrozenEstimator(transformer).",
             UncoveredWarning,
             stacklevel=3,
@@ -206,7 +208,7 @@ def _learning(pipeline: Pipeline) -> Iterator[str]:
 class PrivateSampler(PublicFacts):
     """Draws differentially private synthetic records, with the interface of scikit-learn and imbalanced-learn.
 
-    `fit` spends the budget, and every fit costs `epsilon` anew. `sample` draws from the model as
+    `fit` spends the budget, and every fit costs `epsilon` again. `sample` draws from the model as
     `sklearn.neighbors.KernelDensity` does, at no further cost, and `fit_resample` does both, as samplers of
     imbalanced-learn: what follows it in a pipeline of theirs sees synthetic records only.
 
@@ -224,7 +226,7 @@ class PrivateSampler(PublicFacts):
         records: The number of records as far as the public knows.
         random_state: Seed for non-private randomness of the fit; the private noise takes no seed.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
-        ledger: Ledger, its path or its URL, to book each fit on.
+        ledger: Ledger, its path or its URL, in which each fit is recorded.
         dataset: Name of the data set in the ledger.
 
     After the fit `synthesizer_` is what was fitted, a `noisegate.Synthesizer`, with its `certificate_`.

@@ -155,13 +155,13 @@ class DPDRE(
 
     public: Source = path_or_table()
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
-    They are handed out as they are, so they must hold no private record."""
+    They are released as they are, so they must hold no private record."""
     references: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 10_000
     """How many of them are used at most, drawn at random; they travel with the model."""
     public_labels: bool = derived(lambda given: given["image"] is None)
     """Whether they have the label of the schema. By default true for tables and false for images."""
     decoder: str = PUBLIC
-    """What images are handed out: "public", those that the features came from, or what a decoder makes of the features:
+    """What images are released: "public", those that the features came from, or what a decoder makes of the features:
     its name or file, see `noisegate_images.networks.decoder.load_decoder`."""
     dimensions: Count = 64
     """Directions of the features that are kept, those first in which public ones vary most."""

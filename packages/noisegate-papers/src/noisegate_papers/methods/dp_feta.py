@@ -1,7 +1,7 @@
 """DP-FETA: a diffusion model that first learns noisy mean images, and then from noisy gradients.
 
 Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395. The sum of small images over each
-class is bought first, in the same plan as the steps of DPDM, and the denoiser is trained on these means, a little
+class is queried first, in the same plan as the steps of DPDM, and the denoiser is trained on these means, a little
 turned, sheared and moved, before its first private step. What differs is in [differences](../../docs/differences.md).
 """
 

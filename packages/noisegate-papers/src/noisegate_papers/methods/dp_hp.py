@@ -2,7 +2,7 @@
 
 Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. One pass over the
 records releases class-wise sums and counts in one plan. `moved=False` and `products="random"` give the paper's series
-and products. What differs from the paper, and why, is in [choosing](../../docs/choosing.md) and
+and products. What differs from the paper, and why, is in [methods](../../docs/methods.md) and
 [differences](../../docs/differences.md).
 """
 
@@ -69,8 +69,9 @@ LengthScale = Annotated[
 Order = Annotated[
     int,
     Within(ge=0, le=MOST_ORDER),
-    f"a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not checked, and noise would drown what the "
-    "series still gains; use a larger length scale instead",
+    f"a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not "
+    "checked, and the noise would exceed what the series still gains; use a larger "
+    "length scale instead",
 ]
 Bound = Annotated[
     float,
@@ -103,7 +104,7 @@ class DPHP(
     Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the
     sum kernel (Hermite features of every column) and of product kernels on groups of columns.
 
-    Defaults were chosen on public and simulated tables and images; docs/choosing.md says which.
+    Defaults were chosen on public and simulated tables and images; docs/methods.md says which.
 
     Examples:
         >>> from noisegate import Budget, DPHP, Schema

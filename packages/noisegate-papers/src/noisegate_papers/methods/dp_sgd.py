@@ -86,7 +86,7 @@ class DPSGD(
     centre: Unit = 0.5
     """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
     start: str | None = None
-    """Folder of a classifier of this method to go on from, which is taken as public; None for fresh weights."""
+    """Folder of a classifier of this method to continue from, which is taken as public; None for fresh weights."""
 
     def __post_init__(self) -> None:
         if self.momentum == 1:

@@ -2,7 +2,7 @@
 
 MST, McKenna, Miklau and Sheldon (JPC 2021), https://arxiv.org/abs/2108.04978, measures all single columns and the pairs
 of a spanning tree that its model explains worst. AIM, McKenna, Mullins, Sheldon and Miklau (VLDB 2022),
-https://arxiv.org/abs/2201.12677, goes on choosing, up to triples, while the budget lasts and its model is small.
+https://arxiv.org/abs/2201.12677, continues choosing, up to triples, while the budget lasts and its model is small.
 OpenDP's `opendp.extras.mbi` runs them at the gate, which holds all records in memory. What differs is in
 [differences](../../docs/differences.md).
 """

@@ -55,7 +55,7 @@ class PrivBayes(Settings, ClosedForm, Method):
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
     degree: Annotated[Literal[1, 2], "1 or 2"] = 2
-    """Most parents of a column, beside the label where its classes are told apart."""
+    """Most parents of a column, beside the label where its classes are distinguished."""
     usefulness: Positive = 1.0
     """θ of the paper: how many times the noise the mean count in a table of two parents must be; the paper has 4."""
     most_cells: Count | None = None
@@ -63,7 +63,7 @@ class PrivBayes(Settings, ClosedForm, Method):
     histograms_share: Relative = 0.1
     """Budget share of the histograms, half of it for the coarse ones."""
     screen_share: Relative = 0.1
-    """Budget share of the coarse look at pairs, in tables of more than 40 columns."""
+    """Budget share of the coarse screening at pairs, in tables of more than 40 columns."""
     counts_share: Relative = 0.01
     """Budget share of the class counts."""
     one_way_share: Relative = 0.25

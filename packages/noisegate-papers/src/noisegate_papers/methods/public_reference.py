@@ -59,7 +59,7 @@ class PublicFeatures:
     ]  # of the public records before that, (references, features)
     labels: npt.NDArray[np.int64] | None  # theirs, (references,), if any
     encoder: str | None  # the SHA-256 of its weights; None for tables
-    decoder: LoadedDecoder | None  # without one records are handed out as they are
+    decoder: LoadedDecoder | None  # without one records are released as they are
 
     @cached_property
     def vectors(self) -> npt.NDArray[np.float32]:
@@ -135,7 +135,7 @@ def read_reference(
 ) -> PublicReference:
     """Returns public records; where there are more than `most`, so many drawn at random, each with the same chance."""
     # The source is a path or a table of any kind that private records may have, and must fit their schema. Where
-    # records are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
+    # records are not `labelled`, a column or folder of that name is not examined. `seed` is public.
     # Here, so that a plan needs no library of tables.
     from noisegate.sources.overlap import digest_of
     from noisegate.sources.sources import open_source
@@ -203,7 +203,7 @@ def features_of(records: Rows, feature_map: FeatureMap) -> npt.NDArray[np.float3
 
 
 class Axes(NamedTuple):
-    """Public directions along which features are looked at."""
+    """Public directions along which features are examined."""
 
     values: npt.NDArray[np.float64]  # orthonormal columns, (features, axes)
     facts: dict[str, Any]  # what a certificate says of them

@@ -1,7 +1,7 @@
 """What methods on disjoint shards share (G-26): teachers behind the gate, and a generator that learns from them.
 
 Each shard has a teacher behind the gate, trained on it alone, which answers about
-generated records; the noisy sum of bounded answers leaves the gate (`Gate.shards`,
+generated records; the noisy sum of bounded answers is released (`Gate.shards`,
 G-26), and a generator learns from it. ε is that of the worst case and follows from the
 plan: published programs state one that depends on how far teachers agree, which is
 private (https://arxiv.org/abs/1802.08908). What differs is in

@@ -66,7 +66,7 @@ class TabPE(Settings, ClosedForm, Method):
     rounds: RoundCount = 1
     """Rounds of votes."""
     variation: Unit = 0.5
-    """Part of a candidate's cells that is drawn anew after the first round; it falls to none in the last."""
+    """Part of a candidate's cells that is drawn again after the first round; it falls to none in the last."""
     label_weight: Positive = 1.0
     """How far apart labels are, beside the levels of other columns."""
     smoothing: Unit = 0.2

@@ -2,8 +2,8 @@
 
 Generated cells are drawn: the straight-through Gumbel-softmax, Jang, Gu and Poole (2017), arxiv.org/abs/1611.01144.
 
-A real record has one level of each column. Shown probabilities, a discriminator would
-tell the two apart at a glance, so one cell of each column is drawn, and gradients go
+A real record has one level of each column. Shown probabilities, a discriminator would distinguish
+the two at once, so one cell of each column is drawn, and gradients go
 back through a softened draw: the straight-through Gumbel-softmax (Jang, Gu and Poole,
 ICLR 2017, https://arxiv.org/abs/1611.01144).
 """

@@ -59,7 +59,7 @@ def locally_linear_scores(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LocallyLinear(ReleasedClassifier):
-    """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
+    """A trained classifier with its release; it holds no record, and predictions cost no privacy.
 
     `weights` are w, (maps, classes, inputs), `bias` b, (maps, classes), and `temperature` T.
     """

@@ -27,7 +27,7 @@ Weights = npt.NDArray[np.float64]
 
 LEAST_EFFECTIVE = 0.01  # part of the references below which a warning says that the weights rest on few of them
 
-_AT_ONCE = 2048  # references looked at at once, to tell which lie in a region
+_AT_ONCE = 2048  # references examined at once, to tell which lie in a region
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

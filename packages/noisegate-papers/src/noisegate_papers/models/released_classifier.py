@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReleasedClassifier(Shown, ABC):
-    """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy."""
+    """A trained classifier with its release; it holds no record, and predictions cost no privacy."""
 
     classes: tuple[str | int | bool, ...]  # what each class is called
     inputs: Inputs  # the map from a record to its inputs
-    release: Release  # what left the gate, with its certificate
+    release: Release  # the release, with its certificate
 
     @property
     def certificate(self) -> Certificate:

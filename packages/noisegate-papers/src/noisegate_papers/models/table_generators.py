@@ -27,7 +27,7 @@ from noisegate_images.models.generator import PREFIX, Generator
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
 
-_INIT_STD = 0.5  # tells components apart from the first step on, and starts near each class's average
+_INIT_STD = 0.5  # distinguishes components from the first step on, and starts near each class's average
 
 
 class CellGenerator(Generator):

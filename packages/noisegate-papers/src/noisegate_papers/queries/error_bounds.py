@@ -4,7 +4,7 @@ a is the difference between the mean embedding of the records and that of the sy
 covariance Σ, B is `norm`, the largest norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A
 bound may fail with probability `failure`, and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
 
-What an embedding costs and is worth, before any data is read: bounds on the squared
+Cost and accuracy of an embedding, before any data is read: bounds on the squared
 MMD, from its settings alone.
 
 A mean embedding of finitely many features stands for a kernel, and it is released with
@@ -99,7 +99,10 @@ class ErrorBound:
             f"It bounds {BOUNDED} ({self.source}): a worst case over all tables. In practice the default may do better."
         )
         if chosen.total >= self.largest:
-            text += f"\nNo squared MMD exceeds {self.largest:g}: with {self.setting}={chosen.value} it says nothing."
+            text += (
+                f"\nNo squared MMD exceeds {self.largest:g}: with "
+                f"{self.setting}={chosen.value} it is vacuous."
+            )
         return text
 
 

@@ -36,7 +36,7 @@ _LONGEST = 2.0
 class Squares(AfterMap):
     """The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
 
-    What a sum of them is worth is in docs/mge.md. These are not `Perceptual(moment=2)`, whose squares are scaled to
+    How good a sum of them is:  docs/mge.md. These are not `Perceptual(moment=2)`, whose squares are scaled to
     norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖ in it.
     """
 
@@ -179,7 +179,7 @@ def axes_digest(axes: Matrix) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Whitened:
-    """Vectors centred, turned and stretched by what is known of public ones, so that no direction drowns in another.
+    """Vectors centred, turned and stretched by what is known of public ones, so that no direction is hidden by another.
 
     With μ and Σ = V diag(s²) Vᵀ the mean and covariance of public vectors, a vector z becomes the first numbers of a ·
     diag(s^−w) Vᵀ (z − μ), where a makes public vectors as long as they should be, on average, and w from 0 to 1 says
@@ -249,7 +249,8 @@ def whitened(
     )
     if not squares[0] > 1e-12:
         raise OptionError(
-            "public: all public records have the same features, so that none can be told from another."
+            "public: all public records have the same features, so that they "
+            "cannot be distinguished."
         )
     stretched = np.where(
         squares > _FLAT * squares[0], np.maximum(squares, 1e-30) ** (-exponent / 2), 0.0

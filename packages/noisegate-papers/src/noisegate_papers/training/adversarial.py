@@ -69,7 +69,7 @@ class Discriminator(nn.Module):
     def rows(
         self, inputs: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]
     ) -> Float[Tensor, "rows _"]:
-        """Returns rows, (rows, inputs + classes), of inputs and labels, which are not looked at without classes."""
+        """Returns rows, (rows, inputs + classes), of inputs and labels, which are not examined without classes."""
         if not self.classes:
             return inputs
         return torch.cat(

@@ -57,7 +57,7 @@ class NoiseDraws:
 
     noise: Float[Tensor, " pool"]  # standard normal; that of an image is a piece of it
     sigmas: Float[Tensor, " levels"]  # quantiles of the levels, ascending
-    factors: Int64[Tensor, " pixels"]  # odd numbers, which tell images apart
+    factors: Int64[Tensor, " pixels"]  # odd numbers, which distinguish images
     multiplicity: int  # K, how many draws a record has
 
     @classmethod

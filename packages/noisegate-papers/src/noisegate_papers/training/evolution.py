@@ -225,7 +225,7 @@ class Evolution:
         )
 
     def _varied(self, candidates: Int32[Array, "rows columns"], part: float) -> Cells:
-        """Returns candidates with a part of their cells drawn anew, given their labels."""
+        """Returns candidates with a part of their cells drawn again, given their labels."""
         varied, classes = candidates.copy(), self._classes(candidates)
         for place, column in enumerate(self._one_way.design.columns):
             fresh = self._one_way.draw(place, classes, self._random)

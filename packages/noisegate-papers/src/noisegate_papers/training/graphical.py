@@ -5,7 +5,7 @@ numbered as in `PackedTables`, the label left out.
 
 A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional
 tables. Of PrivBayes see sections 4 and 5. Columns are numbered as in `PackedTables`, the
-label left out: where its classes are told apart, it is a parent of every other column
+label left out: where its classes are distinguished, it is a parent of every other column
 (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller
 one says, as far as the table itself tells (empirical Bayes).
 """
@@ -168,7 +168,7 @@ def _conditionals(model: Any) -> tuple[Conditional, ...]:
 Floats = npt.NDArray[np.float64]
 
 _TINY = 1e-9
-# Mutual information is told apart to so many decimals, in nats: what rounding leaves of none is none on any machine.
+# Mutual information is distinguished to so many decimals, in nats: what rounding leaves of none is none on any machine.
 _DECIMALS = 7
 
 
@@ -227,7 +227,7 @@ def choose_families(
     """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D)."""
     # The first parents are a tree of greatest mutual information (Chow and Liu, 1968). A further parent is that which
     # tells most beside what it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to
-    # `most_cells`; with more, noise would drown it.
+    # `most_cells`; with more, it would be below the noise.
     columns, sizes = range(len(tables.sizes)), tables.sizes
     known = np.zeros((len(sizes), len(sizes)))
     for first in columns:

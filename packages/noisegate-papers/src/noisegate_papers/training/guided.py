@@ -1,6 +1,6 @@
 """A generator that follows noisy answers about the records that it makes: gradients at them, or votes by a student.
 
-In each step it makes some records, which are public; what leaves the gate says where they should go.
+In each step it makes some records, which are public; what is released says where they should go.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class TransportTraining(Checkpointed):
 
     Args:
         start: The generator.
-        gradient: From what left the gate, and what a step asked with beside the
+        gradient: From the release, and what a step asked with beside the
             records, to a gradient at them, (records, inputs); None for the array
             "records" of the former.
         beside: What a step asks with beside the records, by its number; None for

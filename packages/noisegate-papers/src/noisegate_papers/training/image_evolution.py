@@ -167,7 +167,7 @@ def _bent(
 def _looked_up(
     images: Pixels, places: Places
 ) -> Float64[Array, "images height width channels"]:
-    """Returns intensities at places, rows before columns, by bilinear interpolation; the border goes on for ever."""
+    """Returns intensities at places, rows before columns, by bilinear interpolation; the border continues for ever."""
     _, height, width, _ = images.shape
     inside = np.clip(places, 0, [height - 1, width - 1])
     low = np.minimum(inside.astype(np.int64), [height - 2, width - 2])

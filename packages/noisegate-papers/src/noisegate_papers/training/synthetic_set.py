@@ -198,7 +198,7 @@ class FreeRecords:
     """Each record on its own: numbers within their bounds, and logits of what is missing and of levels.
 
     Moved by gradient descent with momentum (PSG, Algorithm 1). Numbers start normal, with `init_std`, and are put back
-    within their bounds after each step, so that what is trained can be handed out; the authors' program leaves them
+    within their bounds after each step, so that what is trained can be shared; the authors' program leaves them
     free.
     """
 

@@ -7,7 +7,7 @@
 - `infer`: questions that are answered with intervals. `questions` has a class for each;
   they rest on `evidence` (what is known of sums of products), `estimates` (intervals
   of functions of them) and `calibration` (regressions that are not linear).
-- `worth`: how many records the rows of a copy are worth.
+- `worth`: the effective sample size of a copy.
 - `design`: which tables the pairwise method asks for, as far as public facts decide.
   `rounds` is what answers decide about later rounds, `pair_choice` which pairs.
 - `verdict`: what a model is good for, in words. `findings` has its named questions.

@@ -197,7 +197,7 @@ class CalibratedRegression:
 
         Args:
             coefficients: β so far, (regressors,).
-            weights: Weights of the records, 1 in the mean, (rows,).
+            weights: Weights of the records, 1 on average, (rows,).
             outcome_means: t, X'y/n as released, (regressors,).
         """
         n_records = len(self.design)

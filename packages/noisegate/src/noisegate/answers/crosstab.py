@@ -50,7 +50,7 @@ def crosstab(
             population that they are a sample of.
 
     Returns:
-        The shares; None where the noise hides how many records there are.
+        The shares; None if the number of records does not exceed the noise.
 
     Raises:
         LookupError: if the columns were not measured together.

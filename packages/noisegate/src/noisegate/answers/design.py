@@ -46,7 +46,7 @@ COARSE = "coarse"
 _N_COARSE_CELLS = 32
 
 SCREEN = "screen"
-"""Name of the query for a coarse look at all pairs."""
+"""Name of the query for a coarse screening at all pairs."""
 COUNTS = "counts"
 """Name of the query for the counts of classes."""
 SINGLES = "one-way"
@@ -268,7 +268,7 @@ class Design:
     Attributes:
         layout: The columns of the table.
         cells: Number of cells to aim at in each numeric column.
-        screens_pairs: Whether pairs are chosen by a coarse look at all.
+        screens_pairs: Whether pairs are chosen by a coarse screening at all.
         max_pairs: How many are chosen at most.
         pairs: The pairs to measure, without the label; None while they are not chosen.
         triples: Tables of three columns to measure as well.
@@ -276,13 +276,13 @@ class Design:
             are. Those of releases of the first version are not, whose cells were cut
             otherwise.
         gives_up_pairs: Whether single columns are measured once more in place of pairs
-            that the noise would drown.
+            that would be below the noise.
         same_cells: Numeric columns that have the cells of another of the same kind:
             (column, the other).
         not_alone: Columns that are not measured alone.
         emphasised: Pairs that get `EMPHASIS` times the weight of others.
         clarity: How many standard deviations of its noise a cell of a pair shall hold
-            in the mean; fewer cells than `cells` are cut for it. None to cut so many
+            on average; fewer cells than `cells` are cut for it. None to cut so many
             whatever the noise is.
         graded: Whether fine cells are finer near zero; see `fine_bins`.
         keeps_noisy_pairs: Whether pairs are measured in fewer cells and with more noise
@@ -346,7 +346,7 @@ class Design:
 
     @cached_property
     def label(self) -> int | None:
-        """The column whose classes are told apart in every table; None for none.
+        """The column whose classes are distinguished in every table; None for none.
 
         A table of nothing but a label has a column like others.
         """
@@ -529,7 +529,7 @@ class Design:
         n_classes = 1
         if self.label is not None:
             n_classes = self.coded_sizes[self.label - len(self.fine)]
-        # Records that a cell of a pair needs in the mean.
+        # Records that a cell of a pair needs on average.
         min_records = self.clarity * noise_std * math.sqrt(n_pairs) * n_classes
         min_cells = _MIN_CELLS_KEEPING if self.keeps_noisy_pairs else _MIN_CELLS
         return min(max(round(math.sqrt(records / min_records)), min_cells), self.cells)
@@ -537,7 +537,7 @@ class Design:
     def affordable_pairs(
         self, records: float, pairs: tuple[Columns, ...], noise_std: float
     ) -> tuple[tuple[Columns, ...], float]:
-        """Returns which of some pairs are worth to be measured.
+        """Returns which of some pairs should be measured.
 
         Args:
             records: About how many records there are.
@@ -580,7 +580,7 @@ class Design:
     def _noise_on_half(
         self, pairs: Sequence[Columns], sizes: Sequence[int], noise_std: float
     ) -> float:
-        """Returns the noise on half of a pair's table, in the mean over pairs.
+        """Returns the noise on half of a pair's table, on average over pairs.
 
         It is what a question of yes or no about a pair is off by.
         """
@@ -592,7 +592,7 @@ class Design:
 
     @cached_property
     def _pairs_with_large_label(self) -> tuple[Columns, ...]:
-        """The pairs with a label whose classes are not told apart anyway."""
+        """The pairs with a label whose classes are not distinguished anyway."""
         coded_index = self.layout.label
         if coded_index is None or self.label is not None:
             return ()

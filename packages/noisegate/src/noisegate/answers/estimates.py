@@ -66,7 +66,7 @@ class Estimate:
     Attributes:
         question: The question, as it was asked.
         name: What the number is: a column, a group, a coefficient.
-        value: The estimate; None where the noise forbids one.
+        value: The estimate; None if it is too noisy.
         low: Lower end of its interval; None where there is none.
         high: Upper end; None likewise.
         noise: Standard error by the noise of the release.
@@ -311,7 +311,7 @@ class _Quotient:
             numerator - median, denominator, intervals.z**2 * errors.total
         )
         if ends is None:
-            return _refused(f"{TOO_NOISY}: it would have no end")
+            return _refused(f"{TOO_NOISY}: it would be unbounded")
         return Estimate(
             question="",
             name="",

@@ -87,8 +87,8 @@ class NotMeasuredError(OptionError):
     """The release has no answer, as columns were not measured, or not together."""
 
 
-class DrownedError(Exception):
-    """The noise hides in which range a column lies; its message is the column."""
+class TooNoisyError(Exception):
+    """A column is too noisy to be located; its message is the column."""
 
 
 class DrawnModel(Protocol):
@@ -109,7 +109,7 @@ class ReleasedModel(Protocol):
 
     @property
     def release(self) -> Release:
-        """What left the gate."""
+        """The release."""
         ...
 
     @property
@@ -316,13 +316,13 @@ class Evidence:
         Raises:
             OptionError: if a logarithm is undefined.
             NotMeasuredError: if two of them were never measured together.
-            DrownedError: if the noise hides where a number lies.
+            TooNoisyError: if a number is too noisy to be located.
         """
         feature_map, terms = self._terms(columns, self._ranges)
         for scaled in self._released_numbers:
             is_wanted = self.names[scaled.index] in columns
             if is_wanted and scaled.tail > _MAX_PART_HIDDEN * self.total.value:
-                raise DrownedError(self.names[scaled.index])
+                raise TooNoisyError(self.names[scaled.index])
         scores = _TermScores(self, feature_map, terms)
         left, right = feature_map.entries
         estimates = []
@@ -430,8 +430,8 @@ class Evidence:
                 low = term.centre - term.scale
                 high = term.centre + term.scale
                 notes.append(
-                    f"{term.column} outside {low:g} to {high:g} counts as the nearer "
-                    "of these"
+                    f"{term.column} outside {low:g} to {high:g} is clipped to the "
+                    "nearer of these"
                 )
         return tuple(notes)
 
@@ -565,7 +565,7 @@ class Evidence:
             return _combine(estimates)
         for term in product:
             if term.kind == "number" and term.column in self._hidden_columns:
-                raise DrownedError(term.column)
+                raise TooNoisyError(term.column)
         raise _not_measured([term.column for term in product])
 
     def _estimate_count(self, levels: Sequence[Term]) -> SumEstimate:
@@ -795,7 +795,7 @@ class _Tail(NamedTuple):
         term_index: The number's term among all.
         sign: 1 beyond the upper end, −1 beyond the lower.
         part: The part of all records that lie beyond.
-        mean_excess: How far they lie beyond in the mean, in halves of the range.
+        mean_excess: How far they lie beyond on average, in halves of the range.
         is_beyond: Which of the model's records these are, (records,).
     """
 
@@ -813,7 +813,7 @@ class _Tail(NamedTuple):
 
         An exponential tail goes through the end and a point within the range. If p of
         the numbers lie beyond the end, and q beyond a point that is d before it, they
-        lie d/log(q/p) beyond the end in the mean.
+        lie d/log(q/p) beyond the end on average.
 
         Args:
             term_index: The number's term among all.

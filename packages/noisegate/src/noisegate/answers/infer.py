@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from noisegate.answers.estimates import TOO_NOISY, Estimate, Intervals
 from noisegate.answers.evidence import (
-    DrownedError,
     Evidence,
     NotMeasuredError,
     ReleasedModel,
+    TooNoisyError,
     evidence_of,
 )
 from noisegate.answers.questions.question import Question, parse_question
@@ -92,7 +92,7 @@ def _check_is_text(question: object) -> None:
 def answer_question(
     question: Question, evidence: Evidence, intervals: Intervals
 ) -> list[Estimate]:
-    """Answers one question; where the noise hides the columns, says so.
+    """Answers one question; reports columns that are too noisy.
 
     Raises:
         OptionError: if the question does not fit the columns.
@@ -100,8 +100,10 @@ def answer_question(
     """
     try:
         answers = question.answer(evidence, intervals)
-    except DrownedError as drowned:
-        return question.refused(f"{TOO_NOISY}: the range of '{drowned}' cannot be seen")
+    except TooNoisyError as drowned:
+        return question.refused(
+            f"{TOO_NOISY}: the noise exceeds the range of '{drowned}'"
+        )
     notes = [
         *_unit_notes(question, evidence),
         *_limit_notes(question, evidence),
@@ -138,7 +140,9 @@ def _limit_notes(question: Question, evidence: Evidence) -> list[str]:
             continue
         limits = ", ".join(column.limits)
         if question.limits_count_as == "missing":
-            notes.append(f"of {name!r} the measured numbers count, not {limits}")
+            notes.append(f"{name!r}: only measured numbers are used, not {limits}")
         elif question.limits_count_as == "ends":
-            notes.append(f"of {name!r} {limits} count as beyond the measured numbers")
+            notes.append(
+                f"{name!r}: {limits} are treated as beyond the measured numbers"
+            )
     return notes

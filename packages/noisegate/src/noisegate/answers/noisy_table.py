@@ -291,7 +291,7 @@ class NoisyTable:
     def _check_independent(self) -> None:
         """Refuses sums of cells whose noise is correlated, as variances do not say."""
         if not self.is_independent:
-            raise ValueError("The noise is correlated between cells; project before.")
+            raise ValueError("The noise is correlated between cells; project first.")
 
 
 def posterior_shares(

@@ -1,4 +1,4 @@
-"""Which pairs of columns are measured, by a coarse look at all of them."""
+"""Which pairs of columns are measured, by a coarse screening at all of them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def choose_pairs(
     """Chooses the pairs to measure.
 
     Those that stand out come first, the strongest before others; then a spanning forest
-    of the rest, so that a column whose every dependence drowns is still tied to its
-    likeliest partner.
+    of the rest, so that a column all of whose dependences are below the noise is still
+    tied to its likeliest partner.
 
     Args:
         tables: Coarse tables of all pairs.

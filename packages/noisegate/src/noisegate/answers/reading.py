@@ -37,7 +37,7 @@ class ReleaseReader(ABC):
 
     @abstractmethod
     def held_out_measurements(self, release: Release) -> Measurements:
-        """Returns the noisy tables that the fit never saw; none if none were bought."""
+        """Returns the noisy tables that the fit did not use, if any were measured."""
 
 
 def stated_measurements(method: object, release: Release) -> Measurements:

@@ -7,7 +7,7 @@
     both ────────────────────────► pairs that are worth it ──────┘   round, its tables
 
 Everything here follows from what was released. `Rounds` is of the answers so far: of a
-session that goes on, or of a release.
+session that continues, or of a release.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Answered(Protocol):
 
 @dataclass(frozen=True)
 class AnswersSoFar:
-    """The answers of a session that goes on.
+    """The answers of a session that continues.
 
     Attributes:
         values: The noisy sum of each query that was asked.

@@ -311,7 +311,7 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     """Returns a verdict on the coefficients of regressions.
 
     Args:
-        kept: The part of them that is kept, in the mean.
+        kept: The part of them that is kept, on average.
         source: What says so.
         doubt: How far `kept` may be too low, which the word "usable" forgives.
     """
@@ -362,9 +362,9 @@ def of_misplaced(
         is_expected: Whether noise makes it likely, and nobody has measured it.
     """
     if is_expected:
-        error = "expected total variation error:"
+        error = "expected total variation distance:"
     else:
-        error = "total variation error of"
+        error = "total variation distance of"
     return VerdictFinding(
         question=question,
         answer=MISPLACED_SCALE.answer(share),

@@ -1,8 +1,8 @@
-"""How many records the rows of a copy are worth.
+"""The effective sample size of a copy.
 
 As many records of the population, without noise, would say as much as the release does.
 Let S be the variance of a sum by the sampling of n records, N the variance of its noise
-and B the square of what it may be off by beside. The release is then worth
+and B the square of what it may be off by beside. Its effective sample size is
 n·S/(S + N + B) records:
 
 - for the mean of a number; of a column with levels, for their shares, where the three
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from noisegate.answers.evidence import (
-    DrownedError,
     Evidence,
     ReleasedModel,
+    TooNoisyError,
     evidence_of,
 )
 from noisegate.answers.noisy_moments import MomentEstimates
@@ -33,7 +33,7 @@ from noisegate.errors import OptionError
 # The part of the squared bound on the bias of cells that counts: the model knows more
 # of their inside.
 _PART_OF_BIAS = 0.5
-# Pairs are looked at in tables of up to so many columns.
+# Pairs are examined in tables of up to so many columns.
 _MAX_COLUMNS_FOR_PAIRS = 40
 # Keeps a quotient finite where a sum varies neither by noise nor by sampling.
 _MIN_VARIANCE = 1e-12
@@ -45,12 +45,12 @@ _WARNING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
-    """What a release is worth for one column, or for how two columns go together.
+    """Effective sample size for one column, or for how two columns go together.
 
     Attributes:
         columns: The column, or both.
         records: So many without noise would say as much; 0 where they were not
-            measured, or drowned.
+            measured, or are too noisy.
     """
 
     columns: tuple[str, ...]
@@ -62,10 +62,10 @@ class Worth:
 
 
 def effective_n(model: ReleasedModel) -> list[Worth]:
-    """Returns what a release is worth for each column and each pair of columns.
+    """Returns the effective sample size for each column and each pair of columns.
 
-    Rows drawn from the model are worth no more. Pairs are left out of tables of more
-    than 40 columns.
+    Rows drawn from the model hold no more information. Pairs are left out of tables of
+    more than 40 columns.
 
     Raises:
         OptionError: if the model is not of one table, or its method released no tables.
@@ -88,14 +88,14 @@ def effective_n(model: ReleasedModel) -> list[Worth]:
     for columns in columns_of_worths:
         try:
             records = _worth(evidence, columns)
-        except (OptionError, DrownedError):
+        except (OptionError, TooNoisyError):
             records = 0.0
         worths.append(Worth(columns=columns, records=records))
     return worths
 
 
 def _worth(evidence: Evidence, columns: tuple[str, ...]) -> float:
-    """Computes how many records a release is worth for one or two columns."""
+    """Computes the effective sample size for one or two columns."""
     moments = evidence.moments(columns)
     records = max(evidence.total.value, 1.0)
     means = moments.matrix(moments.values) / records
@@ -164,14 +164,14 @@ def _is_product_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """What has to be known of rows that are handed on.
+    """What has to be known of rows that are passed on.
 
     Attributes:
         sentence: In words.
         warning: In words, where there are more rows than records; else None.
         metadata: For files, as text.
         summary: For programs: how many records were released, and the least and the
-            most that a column ("mean") and a pair ("pair") are worth.
+            most that a column ("mean") and a pair ("pair") have.
     """
 
     sentence: str
@@ -181,7 +181,7 @@ class Guard:
 
 
 def guard(model: ReleasedModel, rows: int) -> Guard | None:
-    """Returns what so many rows of a model are worth; None where nothing tells."""
+    """Returns the effective sample size of rows of a model; None if unknown."""
     try:
         worths = effective_n(model)
         released = round(evidence_of(model).total.value)
@@ -219,8 +219,8 @@ def guard(model: ReleasedModel, rows: int) -> Guard | None:
     warning = None
     if rows > released:
         warning = (
-            f"{rows:,} rows were drawn from a release of about {released:,} records: "
-            "they hold no more than these."
+            f"{rows:,} rows were drawn from a release of about {released:,} "
+            "records: they hold no more information than these."
         )
     return Guard(
         sentence=sentence,

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
     from noisegate.models.record_model import FittedModel
     from noisegate.models.synthesizer import Synthesizer
+    from noisegate.schema.linked.schema import LinkedSchema
 
 
 def fit(
     data: Any = None,
     *,
-    schema: Schema | Any | str | Path | None = None,
+    schema: Schema | LinkedSchema | str | Path | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
     method: str | Method = AUTO,
@@ -59,7 +60,7 @@ def fit(
     purpose: str | None = None,
     **settings: Any,
 ) -> FittedModel:
-    """Fits a model to private records: spends ε once, then only uses what was released.
+    """Fits a model to private records, and charges ε once.
 
     No interruption wastes the budget. Ctrl-C waits until what was paid for is written
     down, and the error that stops the run says how to resume it, at no further cost.
@@ -75,8 +76,8 @@ def fit(
             ``Pairwise(cells=8)``. "auto" takes the one that does best where nothing
             else is known.
         out: Model folder to create; None to keep the model in memory only.
-        resume: True to go on with the interrupted run of `out`, or the folder that its
-            error named. Other options may then be left out, and data too, unless
+        resume: True to continue with the interrupted run of `out`, or the folder that
+            its error named. Other options may then be left out, and data too, unless
             records that were in memory have to be read again.
         adjacency: Which data sets count as neighbours.
         records: The number of records, where it is public.
@@ -180,7 +181,7 @@ def fit(
 
 
 def plan(
-    schema: Schema | Any | str | Path,
+    schema: Schema | LinkedSchema | str | Path,
     *,
     epsilon: float,
     delta: float = 1e-5,

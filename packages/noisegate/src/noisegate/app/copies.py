@@ -4,7 +4,7 @@ A parametric bootstrap (Efron, Annals of Statistics 1979), which reads no privat
 and so costs no privacy::
 
     model ──► copy 0
-      └─────► records drawn from it ──► released anew, with fresh noise ──► refit
+      └─────► records drawn from it ──► released again, with fresh noise ──► refit
                                                                    refit ──► copy i
 
 As many records are drawn for a refit as were released, and the method, the gate and the
@@ -101,7 +101,7 @@ def _check_model(model: Synthesizer) -> None:
     """Requires a model of one table, of whose records each is a privacy unit."""
     if model.certificate.unit != RECORD or model.schema.images is not None:
         raise OptionError(
-            "copies are made of models of one table, in whose release a privacy unit "
+            "copies need a model of one table, in whose release each privacy unit "
             "is one record."
         )
     taken_names = _ADDED_COLUMNS & {column.name for column in model.schema.columns}

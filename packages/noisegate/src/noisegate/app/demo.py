@@ -62,7 +62,7 @@ _FILES_OF_IMAGES = {
 }
 
 _TEST_EVERY = 5
-"""One answer in so many is kept aside; the help of the command says so too."""
+"""One answer in so many is held out; the help of the command says so too."""
 
 
 def demo_command(
@@ -83,8 +83,8 @@ def demo_command(
 ) -> None:
     """Make a private synthetic copy of a real sensitive survey: 6,366 answers on marriage and affairs (Redbook, 1974).
 
-    The survey ships inside statsmodels; nothing is downloaded. One answer in five is kept aside to test on. With
-    --images, the same with digits that are drawn on the spot.
+    The survey ships inside statsmodels; nothing is downloaded. One answer in five is
+    held out for evaluation. --images does the same with drawn digits.
     """
     from noisegate.models.folder import write_folder
     from noisegate.privacy.plan import Budget
@@ -224,7 +224,7 @@ def write_pages(
     Args:
         folder: Where they are written.
         synthesizer: The model.
-        test: Records that were kept aside.
+        test: Records that were held out.
         train: Records that the model was fitted to.
         options: Further options of `noisegate.report`.
 
@@ -262,7 +262,7 @@ def fit_with_messages(
         method: Releases and fits.
         gate: Has the records.
         records: What messages call the records, in the plural.
-        sums: What messages call the numbers that leave the gate, in the plural.
+        sums: What messages call the numbers that are released, in the plural.
         model: What messages call what is fitted.
 
     Returns:

@@ -20,7 +20,7 @@ TEST_FILE = "patients-test.csv"
 
 _RECORD_COUNT = 20_000
 _TEST_EVERY = 5
-"""One record in so many is kept aside to test on."""
+"""One record in so many is held out to test on."""
 _SEED = 1
 _REGIONS = ("north", "east", "south", "west")
 _REGION_SHARES = (0.2, 0.15, 0.25, 0.4)

@@ -8,7 +8,7 @@ The signature lies in the folder, beside what it covers::
         predicate      ε, δ, unit, method, version, and the certificate's digest
       signatures       one, with the public key as its key identifier
 
-A checker computes the statement of the folder anew and compares it with the one that
+A checker computes the statement of the folder again and compares it with the one that
 was signed, so a file that was added, removed or changed is seen. Earlier versions
 left the public page out of the statement; their signatures are still accepted.
 """

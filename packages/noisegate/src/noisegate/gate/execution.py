@@ -5,9 +5,10 @@ things could break that: a feature map that mixes records, such as a network wit
 norm; and kernels of matrix products, which may round a row by its position in a block.
 
 So the gate calls every map with blocks of one fixed number of records. Before the first
-private record is read, it probes the map: it computes made-up records in another order,
-beside other neighbours, and among copies of themselves. A way to compute, `Execution`,
-is sound if all bits stay the same. Ways are tried from the fastest to the surest::
+private record is read, it probes the map: it computes simulated records in another
+order, beside other neighbours, and among copies of themselves. A way to compute,
+`Execution`, is sound if all bits stay the same. Ways are tried from the fastest to the
+surest::
 
     torch's own kernels, 256 rows
     exact_products, 256 rows
@@ -220,7 +221,7 @@ bits of a vector may depend on the shape of its block."""
 assert BLOCK_ROWS <= BLOCK_LIMIT
 BLOCK_NUMBERS = 7 * 2**20
 """Numbers that the vectors of a block have at most: 28 MB as float32. For larger arrays
-the C library asks the system for memory anew each time, which is slow."""
+the C library asks the system for memory again each time, which is slow."""
 BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
 """Intensities that the images of a block have at most: 400 MB as float64."""
 PART_NUMBERS = 2**17
@@ -403,7 +404,7 @@ def compute_in_parts(
 
 # Uses of a map on blocks.
 
-# Number of made-up records whose vectors identify a map.
+# Number of simulated records whose vectors identify a map.
 _DIGEST_ROWS = 8
 # Seed of these records. Journals hold digests of maps, so it must never change.
 _DIGEST_SEED = 20261129
@@ -422,11 +423,11 @@ class Representation(NamedTuple):
 
 
 def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) -> str:
-    """Hashes a feature map, by its vectors of a few made-up records.
+    """Hashes a feature map, by its vectors of a few simulated records.
 
     Args:
         feature_map: The map.
-        layout: Columns of the made-up records.
+        layout: Columns of the simulated records.
         execution: How the map is computed.
 
     Returns:
@@ -504,13 +505,13 @@ its positions."""
 # it. A change of any size makes a way unsound; this only decides whether other ways are
 # worth trying.
 _MAX_ROUNDING_CHANGE = 2.0**-8
-# At least so many made-up records are tried, in as many blocks as they need: not every
-# small block shows that kernels round by position.
+# At least so many simulated records are tried, in as many blocks as they need: not
+# every small block shows that kernels round by position.
 _MIN_TRIED = 32
 # About so many records fill a block with copies of themselves.
 _MAX_COPIED_RECORDS = 8
-# Seeds of the made-up records and of their order. They are fixed, so that a probe gives
-# the same result each time.
+# Seeds of the simulated records and of their order. They are fixed, so that a probe
+# gives the same result each time.
 _RECORDS_SEED = 20240229
 _ORDER_SEED = 20240301
 
@@ -526,7 +527,7 @@ class Dependence(Enum):
 def made_up_records(
     layout: Layout, rows: int, random: np.random.Generator
 ) -> EncodedTable:
-    """Draws made-up records, uniformly from all that the schema allows.
+    """Draws simulated records, uniformly from all that the schema allows.
 
     Args:
         layout: Columns of the records. Where values may be missing, a tenth of the
@@ -578,13 +579,13 @@ def map_execution(
 ) -> Execution:
     """Probes a map: finds the fastest way to compute it that mixes no records.
 
-    The vectors of made-up records are computed in differently arranged blocks. A way to
-    compute is sound if no bit of a vector changes.
+    The vectors of simulated records are computed in differently arranged blocks. A way
+    to compute is sound if no bit of a vector changes.
 
     Args:
         name: What messages call the map.
         feature_map: The map.
-        layout: Columns of the made-up records.
+        layout: Columns of the simulated records.
         rows: Largest number of records in a block; None for `block_rows`.
         threads: Threads of torch, in the probe and in the way that is returned.
 
@@ -636,15 +637,15 @@ def find_sound_execution(
 ) -> Execution:
     """Finds the fastest way to compute in which no record depends on another.
 
-    Ways are tried in the order of `candidate_executions`, on made-up records. The first
-    one is taken in which no bit changes when blocks are arranged differently. A warning
-    is issued if that is the last one, one record at a time, which is slow.
+    Ways are tried in the order of `candidate_executions`, on simulated records. The
+    first one is taken in which no bit changes when blocks are arranged differently. A
+    warning is issued if that is the last one, one record at a time, which is slow.
 
     Args:
         rows: Largest number of records in a block.
         compute: Computes a block in a given way. It must compute inside
             `Execution.kernels`, as everything does that adds up records.
-        draw_records: Draws a given number of made-up records.
+        draw_records: Draws a given number of simulated records.
         name: What the warning calls the map, or the gradients.
         refusal: The error to raise if no way is sound.
         threads: Threads of torch.
@@ -678,7 +679,7 @@ def observed_dependence(
     compute: Callable[[EncodedTable, range], ProbeResult],
     draw_block: Callable[[], EncodedTable],
 ) -> Dependence:
-    """Observes whether vectors change when the blocks of records are arranged anew.
+    """Observes whether vectors change when the blocks of records are arranged again.
 
     A single bit that changes makes a way to compute unsound. Whether the change is
     rounding or mixing only decides whether other ways are tried. It is decided for each
@@ -695,9 +696,9 @@ def observed_dependence(
     Args:
         compute: Computes a block, and returns what was computed of the records at some
             positions.
-        draw_block: Draws the made-up records of one block, new ones in each call. It is
-            called twice for each block that is tried: for the records whose vectors are
-            compared, and for others that become their neighbours.
+        draw_block: Draws the simulated records of one block, new ones in each call. It
+            is called twice for each block that is tried: for the records whose vectors
+            are compared, and for others that become their neighbours.
 
     Returns:
         What the vectors depend on. Mixing is returned at once, the other results after
@@ -738,7 +739,7 @@ def observed_dependence(
                 # Where copies of one record fill a block, this is its change.
                 if np.median(changes) > _MAX_ROUNDING_CHANGE:
                     return Dependence.MIXING
-                # The search goes on: another arrangement may show mixing.
+                # The search continues: another arrangement may show mixing.
                 dependence = Dependence.ROUNDING
     return dependence
 

@@ -96,7 +96,8 @@ class Gate(SingleUse):
         records: The number of records, when it is public: required for "replace-one",
             and checked; for "add-remove" it is a public estimate used for planning
             only, the true number stays private.
-        ledger: Ledger, its path or its URL, to book the cost on; None for no ledger.
+        ledger: Ledger, its path or its URL, in which the cost is recorded; None for no
+        ledger.
         dataset: Name of the data set in the ledger.
         unit: What one record stands for, in the words of the certificate.
         unit_column: Column of the data that says whose record each one is, such as a
@@ -218,8 +219,9 @@ class Gate(SingleUse):
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
         self.journal: AnswerJournal | None = None
-        """The file of begun queries and noisy answers by which a run can go on after a
-        crash; None for a run that cannot. It must be set before the first query."""
+        """The file of begun queries and noisy answers by which a run can continue
+        after a crash; None for a run that cannot. It must be set before the first
+        query."""
         self.heading: Mapping[str, str] = {}
         """What the owner says of the model, by name: public texts for the certificate.
         They must be set before the first query."""
@@ -302,7 +304,7 @@ class Gate(SingleUse):
         """Answers all queries of a plan, in one pass over the records.
 
         The cost is reserved before the first record is read. If reading fails, nothing
-        has left the gate and the reservation is voided; once noise is drawn, the cost
+        is released and the reservation is voided; once noise is drawn, the cost
         stays spent.
 
         Args:
@@ -547,8 +549,8 @@ class Gate(SingleUse):
         # Rows of linked tables have weights, which only sums of counts allow.
         if self._source.is_weighted and not (asks_for_sums and self._engine.in_parts):
             raise OptionError(
-                "linked tables are queried for counts of cells: method='linked', and "
-                "an engine of this library."
+                "linked tables support counts of cells only: use method='linked' "
+                "and an engine of this library."
             )
         uses_engine = asks_for_sums or kind is GradientQuery
         self._engine.check(self._source, sums=uses_engine, device=device)

@@ -1,8 +1,8 @@
 """Journals: what a run has begun and answered, on disk before its noise is drawn.
 
-By its journal, a run that was stopped, by a crash or by hand, can go on under the same
-reservation, and no noise is drawn twice (G-10, G-21). There are two kinds, neither of
-which holds a secret:
+By its journal, a run that was stopped, by a crash or by hand, can continue under the
+same reservation, and no noise is drawn twice (G-10, G-21). There are two kinds, neither
+of which holds a secret:
 
 - `Journal`, of a training in steps: a line of JSON, then one dot for each step begun::
 
@@ -10,8 +10,8 @@ which holds a secret:
       ........
 
 - `AnswerJournal`, of queries: lines of JSON. The last owner line names the process
-  that goes on with the run; other lines say which owner has begun a query, and what the
-  noisy answer was::
+  that continues with the run; other lines say which owner has begun a query, and what
+  the noisy answer was::
 
       {"format": 1, "run": "5f3c…", "reservation": "0b1d…"}
       {"owner": "a3…"}
@@ -66,7 +66,7 @@ class Journal:
         self._header_size = 0
 
     def resume(self) -> dict[str, Any] | None:
-        """Opens the journal of an interrupted run, so that the run can go on.
+        """Opens the journal of an interrupted run, so that the run can continue.
 
         Reads the first line, and remembers where it ends, as steps are counted from
         there.
@@ -169,7 +169,8 @@ class Journal:
 
         Args:
             own_step_count: Number of steps that this process has begun. If the journal
-                counts more, another process may have drawn noise, and the run goes on.
+                counts more, another process may have drawn noise, and the run
+                continues.
 
         Returns:
             Whether the journal was removed.
@@ -192,12 +193,12 @@ class Journal:
 class AnswerJournal:
     """Writes which queries a run has begun, and the noisy answers that were drawn.
 
-    Each line of the file is one JSON object, on disk before the run goes on. A line
+    Each line of the file is one JSON object, on disk before the run continues. A line
     that was cut off by a crash counts for nothing: the process that wrote it did not go
     on. The file has nothing private: names of queries, hashes of public feature maps,
     and noisy answers.
 
-    The owner of a run is the process that goes on with it: the one that has appended
+    The owner of a run is the process that continues with it: the one that has appended
     the last owner line. A process draws the noise of a query only if it is still the
     owner after its line "begun" is on disk. So if two processes have one journal, the
     later owner sees what the earlier one has begun, and the earlier one begins nothing
@@ -227,7 +228,7 @@ class AnswerJournal:
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists, and so there is a run to go on with."""
+        """Whether the file exists, and so there is a run to continue with."""
         return self.path.exists()
 
     @property
@@ -251,7 +252,7 @@ class AnswerJournal:
         file is removed.
 
         Args:
-            run: Hash of everything that a run must share which goes on with this one.
+            run: Hash of everything that a run must share which continues with this one.
             reservation: Id that the reservation will have; None without a ledger.
 
         Raises:
@@ -325,11 +326,11 @@ class AnswerJournal:
             values = np.frombuffer(data, dtype="<f8").reshape(line["shape"])
             query = line["answered"]
             if query in self.begun_maps:
-                # The first answer counts, since it may have left the gate.
+                # The first answer counts, since it may have been released.
                 self.answers.setdefault(query, values.astype(np.float64))
 
     def become_owner(self, run: str | None) -> str | None:
-        """Becomes the owner of the run in the file, to go on with it.
+        """Becomes the owner of the run in the file, to continue with it.
 
         The order is: compare the run, append the line of this owner, read the file.
         What an earlier owner has begun before that line is then in `begun_maps`, and it
@@ -368,9 +369,10 @@ class AnswerJournal:
         # run.
         if run is not None and self.load().get("run") != run:
             raise OptionError(
-                f"{self.path} is that of another run: plan, settings or budget differ, "
-                "or another version of noisegate began it. Go on with the same ones; "
-                "or remove the folder and fit again, which costs again."
+                f"{self.path} is that of another run: plan, settings or budget "
+                "differ, or another version of noisegate began it. Continue with "
+                "the same ones; or remove the folder and fit again, which costs "
+                "again."
             )
         try:
             self._append({"owner": self._own_id})
@@ -385,7 +387,7 @@ class AnswerJournal:
         return reservation
 
     def forget_begun_queries(self) -> None:
-        """Forgets which queries were begun, so that the run begins them anew.
+        """Forgets which queries were begun, so that the run begins them again.
 
         Called if the ledger shows that the reservation was not confirmed: noise is only
         drawn after that, so none of these queries has any. The file stays as it is.
@@ -416,12 +418,12 @@ class AnswerJournal:
         except OSError as error:
             if not self._begun_here:
                 raise OptionError(
-                    f"{self.path} cannot be written: {error.strerror}. No noise was "
-                    f"drawn for {query!r}; make room on the disk, or remove whatever "
-                    "removes files there."
+                    f"{self.path} cannot be written: {error.strerror}. No noise "
+                    f"was drawn for {query!r}; free some disk space, or stop "
+                    "whatever deletes files there."
                 ) from None
             # Noise was drawn for earlier queries, whose cost would be lost if the run
-            # stopped. So it goes on, but cannot be resumed any more.
+            # stopped. So it continues, but cannot be resumed any more.
             self._abandon(error)
             return
         owners = _OWNER_LINE.findall(content)
@@ -429,7 +431,7 @@ class AnswerJournal:
         if not is_owner:
             self.is_own = False
             raise OptionError(
-                f"{self.path}: another process goes on with this run, so this one has "
+                f"{self.path}: another process continues this run, so this one has "
                 "ended."
             )
         self._begun_here.add(query)
@@ -437,7 +439,7 @@ class AnswerJournal:
     def write_answer(self, query: str, values: npt.NDArray[np.float64]) -> None:
         """Writes the noisy answer to a query, on disk when this returns.
 
-        If that fails, the run goes on, but cannot be resumed any more.
+        If that fails, the run continues, but cannot be resumed any more.
 
         Args:
             query: Name of the query.
@@ -461,7 +463,7 @@ class AnswerJournal:
             error: The error, for the log.
         """
         LOG.warning(
-            "%s cannot be written: %s. This fit goes on; it cannot be resumed.",
+            "%s cannot be written: %s. This fit continues; it cannot be resumed.",
             self.path,
             error.strerror,
         )
@@ -469,7 +471,7 @@ class AnswerJournal:
         self.discard()
 
     def discard(self) -> None:
-        """Removes the file, so that no process goes on with the run."""
+        """Removes the file, so that no process continues with the run."""
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
 

@@ -354,14 +354,14 @@ class HeldGradients(HeldRecords):
     def probe_sums(
         self, layout: Layout, random: np.random.Generator
     ) -> Iterator[Integers]:
-        """Yields sums over made-up records, by which machines are compared.
+        """Yields sums over simulated records, by which machines are compared.
 
         Two machines that round differently give different integers here. The sums are
         over one record, and over one record more than a block has: so full blocks and
         padded ones are computed. All records are sampled, at rate 1.
 
         Args:
-            layout: Columns of the made-up records.
+            layout: Columns of the simulated records.
             random: Draws the records.
 
         Yields:

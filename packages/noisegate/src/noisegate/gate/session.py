@@ -70,7 +70,7 @@ class Answers(Protocol):
             release: The planned query, with its noise.
 
         Returns:
-            What is handed out, (numbers, columns), in the units of the vectors.
+            What is released, (numbers, columns), in the units of the vectors.
         """
 
     def noise_std(self, release: NoisySum, /) -> float:
@@ -238,10 +238,11 @@ class Session(Answering):
     def prepare_steps(self, parameters: Mapping[str, Any]) -> None:
         """Checks parameters, and probes the query of the steps in the first call.
 
-        The probe tries the computation on made-up records: what it computes of a record
-        must not depend on other records. No private record is read, and nothing is
-        spent. `step` does the same by itself. Call this first where queries come before
-        the steps, so that they are not paid for in vain if a step would be refused.
+        The probe tries the computation on simulated records: what it computes of a
+        record must not depend on other records. No private record is read, and nothing
+        is spent. `step` does the same by itself. Call this first where queries come
+        before the steps, so that they are not paid for in vain if a step would be
+        refused.
 
         Args:
             parameters: Public parameters, by name, of the shapes of the plan.
@@ -307,7 +308,7 @@ class Session(Answering):
 
         Raises:
             OptionError: if a query is not answered yet, parameters are missing or do
-                not fit, no step was taken, or the release was handed out before.
+                not fit, no step was taken, or the release was returned before.
         """
         with self._transaction.lock:
             if self._steps is not None:
@@ -358,8 +359,7 @@ class Session(Answering):
         if link not in (source.links or (None,)):
             links = ", ".join(source.links) or "None"
             raise OptionError(
-                f"link={link!r}: questions about {source.name} are asked of one of: "
-                f"{links}."
+                f"link={link!r}: queries of {source.name} need one of: {links}."
             )
 
     def _earlier_answers(self, tasks: Mapping[str, SumTask]) -> dict[str, Values]:
@@ -387,9 +387,10 @@ class Session(Answering):
             shape = (task.feature_map.dim, task.columns)
             if not is_same_map or journal.answers[name].shape != shape:
                 raise OptionError(
-                    f"query {name!r} was answered for another map before the run was "
-                    "stopped: this machine, or this version of noisegate or of another "
-                    "package, computes in another way. Go on where the run began."
+                    f"query {name!r} was run with another map before the run was "
+                    "stopped: this machine, or this version of noisegate or of "
+                    "another package, computes in another way. Continue where the "
+                    "run began."
                 )
             answers[name] = journal.answers[name]
         return answers
@@ -403,8 +404,8 @@ class Session(Answering):
         """Checks that a map fits its query, and finds how its vectors are computed.
 
         A record's vector must not depend on other records (G-06). So a map is probed:
-        it is computed on made-up records in differently arranged blocks. A reviewed map
-        that adds up integers of its own needs no probe.
+        it is computed on simulated records in differently arranged blocks. A reviewed
+        map that adds up integers of its own needs no probe.
 
         Args:
             name: Name of the query.
@@ -431,8 +432,8 @@ class Session(Answering):
             _check_tables(name, feature_map, layout)
         if source.is_weighted and not task.accepts_weighted_rows:
             raise OptionError(
-                f"query {name!r}: of linked tables, and of units by their mean, only "
-                "counts of cells are summed."
+                f"query {name!r}: linked tables, and units that count by their "
+                "mean, support counts of cells only."
             )
 
         # The integers that a reviewed map looks up or counts follow from the record
@@ -476,8 +477,8 @@ def open_steps(
     Args:
         access: The records, the plan, which has steps, and the means.
         vectors: What a step computes.
-        journal: File that counts the steps begun, so that an interrupted run can go on;
-            None for a run that cannot.
+        journal: File that counts the steps begun, so that an interrupted run can
+            continue; None for a run that cannot.
 
     Raises:
         OptionError: if the journal is of another run, or the plan cannot be resumed.
@@ -490,7 +491,7 @@ def open_steps(
     counter = StepCounter(query.steps)
     transaction = Transaction(replace(access, public=public), begun_steps=counter)
     if journal is not None:
-        # Before the file is looked at: such a plan can use no journal at all.
+        # Before the file is examined: such a plan can use no journal at all.
         if access.plan.releases:
             raise OptionError(
                 "journal: a run with queries cannot be resumed, as their results are "

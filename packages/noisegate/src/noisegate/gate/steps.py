@@ -65,7 +65,7 @@ class StepVectors(Protocol):
     def probe(
         self, parameters: Mapping[str, Any], layout: Layout, threads: int, /
     ) -> None:
-        """Tries the computation on made-up records.
+        """Tries the computation on simulated records.
 
         Args:
             parameters: Parameters of the first step, from `checked`.
@@ -148,7 +148,7 @@ class StepCounter:
         self._resumed_header: Mapping[str, Any] | None = None
 
     def open_journal(self, path: Path, run: str, reservation: Reservation) -> None:
-        """Opens the journal, and goes on with the run that it counts, if there is one.
+        """Opens the journal, and continues the run that it counts, if there is one.
 
         It only reads the file. Later, before the first record is read, the transaction
         asks the ledger, and creates the journal of a new run. What follows from the
@@ -170,7 +170,7 @@ class StepCounter:
 
         Args:
             path: The file of the journal.
-            run: Hash of everything that a run must share which goes on with this one.
+            run: Hash of everything that a run must share which continues with this one.
             reservation: The entry in the ledger that pays for the run.
 
         Raises:
@@ -189,7 +189,7 @@ class StepCounter:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the run goes on that an interrupted process had begun."""
+        """Whether the run continues that an interrupted process had begun."""
         return self._resumed_header is not None
 
     @property
@@ -260,7 +260,7 @@ class Steps:
         """The records in memory, here or in workers; None before the first step."""
         self._transaction = transaction
         self._counter = counter
-        # Whether the query was tried on made-up records.
+        # Whether the query was tried on simulated records.
         self._is_probed = False
         # Threads of torch in the probe and in all steps: the bits may depend on them.
         self._threads = 1

@@ -12,7 +12,7 @@ goes through these states::
   Until noise is drawn, an error gives it back.
 - The reservation is confirmed just before the first noise. From there on the cost
   stays spent, and the reservation can only be committed (G-10, G-13).
-- One release is handed out, with its certificate, and the reservation is committed.
+- One release is released, with its certificate, and the reservation is committed.
 
 This is the only module of the gate that asks for noise. What is asked, and of which
 records, is up to those who hold a transaction: a `Session` for sums and steps,
@@ -127,8 +127,8 @@ _REFUSALS = {
     ),
     State.CLOSED: "this session has ended; open another gate, which costs again.",
     State.RELEASED: (
-        "this session has answered and handed out its release; keep that one: "
-        "a second would cost again."
+        "this session has returned its release; keep that one: a second would cost "
+        "again."
     ),
     State.VOID: "this session has ended; open another gate, which costs again.",
 }
@@ -170,14 +170,14 @@ class Access:
     process cost together; None for a run with a ledger, or that is not to be
     counted."""
     journal: AnswerJournal | None = None
-    """The file of begun queries and noisy answers by which the run can go on after a
+    """The file of begun queries and noisy answers by which the run can continue after a
     crash; None for a run that cannot."""
 
 
 class SingleUse:
     """Base of objects that answer once, or pay once: they cannot be copied or pickled.
 
-    A copy would answer a second time for the price of one answer.
+    A copy would answer a second time for the cost of one answer.
     """
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Never:
@@ -217,7 +217,7 @@ class BegunSteps(Protocol):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the run goes on that an interrupted process had begun."""
+        """Whether the run continues that an interrupted process had begun."""
 
     def create_journal(self, reservation: str | None, /) -> None:
         """Creates the journal of a new run, if it has one.
@@ -325,7 +325,7 @@ class Transaction(SingleUse):
                 reserved = self.state.followed_by(State.RESERVED)
                 if not self.access.single_use_lock.acquire(blocking=False):
                     raise OptionError(
-                        "this gate has answered its plan; a second answer would cost "
+                        "this gate has run its plan; a second run would cost "
                         "again: open another gate."
                     )
                 self.state = reserved
@@ -342,7 +342,7 @@ class Transaction(SingleUse):
         """Refuses to answer in a fork of the process that opened the transaction.
 
         A fork has a copy of it in memory. If it answered too, there would be
-        two answers for the price of one.
+        two answers for the cost of one.
 
         Raises:
             OptionError: in another process.
@@ -354,12 +354,12 @@ class Transaction(SingleUse):
             )
 
     def _reserve(self) -> None:
-        """Reserves the cost of the plan, or goes on with an interrupted run.
+        """Reserves the cost of the plan, or continues with an interrupted run.
 
         A run of steps that is resumed costs nothing again, and gives nothing back: it
         may have drawn noise. A new one reserves in the ledger before it creates the
         journal of its steps. If the process dies in between, that reservation stays
-        open without any noise drawn on it, and the next run reserves anew.
+        open without any noise drawn on it, and the next run reserves again.
 
         Raises:
             OptionError: if a journal is of another run, noise of it was lost, or the
@@ -376,7 +376,7 @@ class Transaction(SingleUse):
             steps.create_journal(reference.get("reservation"))
 
     def _reserve_resumed_steps(self) -> None:
-        """Goes on with the reservation of a run whose steps are resumed.
+        """Continues the reservation of a run whose steps are resumed.
 
         The journal of the steps has identified the run and its reservation. If the run
         also has a journal of answers, this process becomes its owner.
@@ -393,11 +393,11 @@ class Transaction(SingleUse):
         self._advance_to(State.CONFIRMED)
 
     def _reserve_or_join(self) -> None:
-        """Reserves the cost of the plan, or goes on with the run in the journal.
+        """Reserves the cost of the plan, or continues with the run in the journal.
 
         A journal is a file in which a run writes what it has begun and answered, so
-        that another process can go on after a crash. If its file exists, this process
-        becomes the owner of that run, under the same reservation.
+        that another process can continue after a crash. If its file exists, this
+        process becomes the owner of that run, under the same reservation.
 
         What a change must keep: the journal of a new run is created before the ledger
         reserves, so that no reservation is without a journal.
@@ -424,7 +424,7 @@ class Transaction(SingleUse):
 
         reservation_id = journal.become_owner(self.run_digest())
         reservation.take_up(reservation_id, self.plan, access.method, journal)
-        # Only now: if the reservation refuses to go on, the journal must stay.
+        # Only now: if the reservation refuses to continue, the journal must stay.
         self._has_joined_journal = True
         if journal.begun_maps:
             # Noise may have been drawn, so nothing is given back.
@@ -463,7 +463,7 @@ class Transaction(SingleUse):
             error: What stopped the run; it gets a note that nothing was spent.
         """
         journal = self.access.journal
-        # If another process goes on with this run, it needs the reservation.
+        # If another process continues with this run, it needs the reservation.
         is_own_run = journal is None or journal.is_own
         if self.state is not State.RESERVED or not is_own_run:
             return
@@ -475,7 +475,7 @@ class Transaction(SingleUse):
         self._advance_to(State.VOID)
         is_given_back = self.access.reservation.void(error)
 
-        # If this process could not go on with the run in the journal, the journal
+        # If this process could not continue with the run in the journal, the journal
         # stays: the answers in it are paid for.
         is_journal_useless = self._has_joined_journal or isinstance(
             error, BudgetRefusedError
@@ -626,7 +626,7 @@ class Transaction(SingleUse):
 
         The state is set first, so that a second call is refused even if the commit
         fails. If the process dies before the commit, the reservation stays confirmed:
-        the cost counts as spent, and nothing was handed out.
+        the cost counts as spent, and nothing was released.
 
         Args:
             hashes: SHA-256 of each released array or file, by its name.
@@ -702,8 +702,8 @@ class Answering(SingleUse):
         return self._transaction.access
 
 
-# The entries of a reservation that an interrupted run can go on with: reserved, or also
-# confirmed. Runs of early versions drew noise without confirming.
+# The entries of a reservation that an interrupted run can continue with: reserved, or
+# also confirmed. Runs of early versions drew noise without confirming.
 _OPEN_HISTORIES = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
 
@@ -753,7 +753,7 @@ class Reservation(SingleUse):
         self._id: str | None = None
         # Id under which the ledger is to reserve; None lets the ledger choose one.
         self._chosen_id: str | None = None
-        # Id of the reservation of an interrupted run that goes on, if noise of it may
+        # Id of the reservation of an interrupted run that continues, if noise of it may
         # have been drawn; None for other runs.
         self._resumed_id: str | None = None
         # Whether this process has confirmed it in the ledger.
@@ -784,18 +784,18 @@ class Reservation(SingleUse):
         method: str,
         journal: AnswerJournal,
     ) -> None:
-        """Goes on with the reservation of a run that was interrupted, or refuses to.
+        """Continues the reservation of a run that was interrupted, or refuses to.
 
         It refuses if noise may have been drawn whose answer is lost: to draw it again
-        would answer twice for one price. The entries of the reservation in the ledger,
+        would answer twice for one cost. The entries of the reservation in the ledger,
         and the answers in the journal, decide::
 
             ledger             answers  what is done
             nothing            none     reserve now
-            reserved           none     go on; no noise was drawn
+            reserved           none     continue; no noise was drawn
             reserved, void     any      refuse: nothing is spent
             reserved, confirmed…  none  refuse: noise may have been drawn and lost
-            reserved, confirmed…  some  go on, unless a begun query has no answer
+            reserved, confirmed…  some  continue, unless a begun query has no answer
             anything else      any      refuse: ledger and journal do not fit
 
         Args:
@@ -806,12 +806,13 @@ class Reservation(SingleUse):
             journal: Which queries the run had begun, and its answers.
 
         Raises:
-            OptionError: if going on is refused, or the reservation is of another plan.
+            OptionError: if continuing is refused, or the reservation is of another
+            plan.
             BudgetRefusedError: if the ledger refuses to reserve now.
         """
         if (reservation_id is None) != (self.ledger is None):
             raise OptionError(
-                "the run began with a ledger, or without one: go on with it in the "
+                "the run began with a ledger, or without one: continue it in the "
                 "same way."
             )
         if self.ledger is None or reservation_id is None:
@@ -886,7 +887,7 @@ class Reservation(SingleUse):
             )
 
     def reserve(self, plan: Plan, method: str) -> None:
-        """Reserves the whole cost of a plan, or goes on with a resumed reservation.
+        """Reserves the whole cost of a plan, or continues with a resumed reservation.
 
         If `resume` was called before, nothing is reserved: the reservation of the
         interrupted run is checked, and used.
@@ -939,7 +940,7 @@ class Reservation(SingleUse):
         self._log_continued(self.ledger, method)
 
     def resume(self, reservation_id: str | None) -> None:
-        """Makes `reserve` go on with the reservation of an interrupted run, at no cost.
+        """Makes `reserve` continue the reservation of an interrupted run, at no cost.
 
         The ledger is not asked yet: `reserve` does that, before records are read.
 
@@ -967,7 +968,7 @@ class Reservation(SingleUse):
             LedgerError: if the ledger does not confirm. No noise may be drawn then.
         """
         if self.ledger and self._id and not self._is_confirmed:
-            # A run that goes on after noise has confirmed before, and may again.
+            # A run that continues after noise has confirmed before, and may again.
             is_exclusive = self._resumed_id is None and not self.is_shared
             self.ledger.confirm(self._id, first=is_exclusive)
             self._is_confirmed = True
@@ -992,10 +993,10 @@ class Reservation(SingleUse):
                 self.ledger.commit(self._id, certificate=certificate.digest())
             except ClosedError as error:
                 raise OptionError(
-                    f"the release is not handed out: {error} Another run, or somebody "
-                    "by hand, ended this one, and one reservation pays for one "
-                    "release. Let nobody commit the reservation of a run that is under "
-                    "way."
+                    f"the release is not returned: {error} Another run, or "
+                    "somebody by hand, ended this one, and one reservation pays "
+                    "for one release. Let nobody commit the reservation of a run "
+                    "that is under way."
                 ) from None
             except Exception as error:
                 message = (
@@ -1011,7 +1012,7 @@ class Reservation(SingleUse):
     def void(self, error: BaseException) -> bool:
         """Gives back the cost of a run that drew no noise.
 
-        A run that goes on after noise, under its earlier reservation, gives nothing
+        A run that continues after noise, under its earlier reservation, gives nothing
         back.
 
         Args:
@@ -1024,7 +1025,7 @@ class Reservation(SingleUse):
         if not self.ledger or not self._id:
             return True
         if self._resumed_id is None:
-            # If the ledger fails here too, the cost stays booked, which is the safe
+            # If the ledger fails here too, the cost stays recorded, which is the safe
             # side, and the first error is the one that matters.
             with contextlib.suppress(Exception):
                 LOG.info(
@@ -1039,7 +1040,7 @@ class Reservation(SingleUse):
         return False
 
     def continue_with(self, reservation_id: str) -> None:
-        """Goes on with an open or closed reservation, whose entries were checked.
+        """Continues an open or closed reservation, whose entries were checked.
 
         Nothing is reserved again, and nothing is given back.
 
@@ -1055,9 +1056,9 @@ class Reservation(SingleUse):
         return [entry for entry in history if entry.reservation == reservation_id]
 
     def _log_continued(self, ledger: Ledger, method: str) -> None:
-        """Logs that an interrupted run goes on with its reservation."""
+        """Logs that an interrupted run continues with its reservation."""
         LOG.info(
-            "%s goes on with its reservation on %r in %s",
+            "%s continues with its reservation on %r in %s",
             method,
             self.dataset,
             ledger.location,
@@ -1065,7 +1066,7 @@ class Reservation(SingleUse):
 
 
 def _fit_again(journal: AnswerJournal) -> str:
-    """Returns the cure for a run that cannot go on, in the words of messages."""
+    """Returns the cure for a run that cannot continue, in the words of messages."""
     return (
         f"Its cost stays spent. Remove {journal.path.parent}, and fit again, which "
         "costs again."

@@ -52,11 +52,11 @@ class UnbookedRun:
             epsilon = math.fsum(budget.epsilon for budget in budgets)
             delta = math.fsum(budget.delta for budget in budgets)
             message = (
-                f"{run_count} runs of this process had columns in common, and no "
-                "ledger knows of them. Where the records are the same, they cost "
-                f"together up to epsilon = {epsilon:.4g} at delta = {delta:g}; runs of "
-                "other processes come on top. Give ledger= and dataset= to record and "
-                "limit what is spent, and choose settings on public or simulated "
-                "records."
+                f"{run_count} runs of this process had columns in common and are "
+                "in no ledger. If their records are the same, they cost together "
+                f"up to epsilon = {epsilon:.4g} at delta = {delta:g}; runs of "
+                "other processes add to that. Give ledger= and dataset= to record "
+                "and limit what is spent, and choose settings on public or "
+                "simulated records."
             )
             warnings.warn(message, UnbookedWarning, stacklevel=2)

@@ -104,7 +104,7 @@ class Ledger:
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: str = "record",
     ) -> None:
-        """Gives a data set its cap, for good. Creates the ledger if there is none.
+        """Gives a data set its cap, permanently. Creates the ledger if there is none.
 
         Args:
             dataset: A new name. It is refused if it differs from a registered one only
@@ -221,7 +221,7 @@ class Ledger:
         """Makes sure that a reservation stands, just before noise is drawn.
 
         From here on it cannot be voided. To confirm again, as an interrupted run does
-        that goes on, changes nothing.
+        that continues, changes nothing.
 
         Args:
             reservation: What `reserve` returned.
@@ -239,10 +239,10 @@ class Ledger:
             if stage is Stage.CONFIRMED and first:
                 row = book.last_entry(reservation).sequence
                 raise LedgerError(
-                    f"the reservation {reservation} of this run was confirmed by row "
-                    f"{row} of the ledger {self.location}: another process goes on "
-                    "with the run, and draws its noise. This one stopped before it "
-                    "drew any."
+                    f"the reservation {reservation} of this run was confirmed by "
+                    f"row {row} of the ledger {self.location}: another process "
+                    "continues the run, and draws its noise. This one stopped "
+                    "before it drew any."
                 )
             if stage is Stage.CONFIRMED:
                 return

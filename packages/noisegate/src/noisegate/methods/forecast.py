@@ -85,7 +85,7 @@ class TableError:
 
     Attributes:
         table_count: Number of tables that are measured, at most.
-        mean_cells: Cells of a table, in the mean.
+        mean_cells: Cells of a table, on average.
         noise_on_cell: Standard deviation of the noise on the share of one cell.
         noise_on_half: The same on the share that half of a table's cells hold together.
             A question of yes or no sums about half of them, and is off by that much.
@@ -147,8 +147,8 @@ def table_errors(
 
     Tables of single columns are one query, `SINGLES`, which every design has. Pairs and
     triples are together another one, `PAIRS`: they share its norm and so have the same
-    noise. Where a label has classes that are told apart, it is a further column of each
-    table. Sizes of numeric columns are those that the design aims at.
+    noise. Where a label has classes that are distinguished, it is a further column of
+    each table. Sizes of numeric columns are those that the design aims at.
 
     Args:
         design: The queries about a table.
@@ -195,7 +195,7 @@ def _table_error(
     each, so that the noise on a count is √T times that of the query. As a share of n
     records it is s = σ √T / n. In a table of C cells, half of them together have the
     noise s √(C / 2), and the total variation distance, half the sum of the absolute
-    noise, is C s √(2 / π) / 2 in the mean. Both are means over the tables.
+    noise, is C s √(2 / π) / 2 on average. Both are means over the tables.
 
     Args:
         cell_counts: Number of cells C of each table that may be measured.
@@ -258,7 +258,7 @@ class Forecast:
         records: Number of real records.
         noise: Standard deviation of the noise on the share of half of a column's cells,
             before anything is denoised.
-        columns: Number of columns, without a label whose classes are told apart.
+        columns: Number of columns, without a label whose classes are distinguished.
         paired: Whether pairs of columns are measured. Where they are not, columns come
             out independent of each other.
         measured_pairs: Number of pairs that are measured among so many records.
@@ -274,12 +274,12 @@ class Forecast:
 
     @property
     def singles(self) -> float:
-        """Expected total variation error of a single column."""
+        """Expected total variation distance of a single column."""
         return _COLUMN_CURVE.misplaced(self.noise)
 
     @property
     def pairs(self) -> float:
-        """Expected total variation error of a pair of columns."""
+        """Expected total variation distance of a pair of columns."""
         return _PAIR_CURVE.misplaced(self.noise)
 
     @property
@@ -439,7 +439,7 @@ def _verdict_without_records(needed: Mapping[Word, int], epsilon: float) -> Verd
     """
     listing = ", ".join(f"{word} from {count:,}" for word, count in needed.items())
     reason = (
-        f"at epsilon={epsilon:g} it depends on the number of records: "
+        f"at epsilon={epsilon:g} the verdict depends on the number of records: "
         f"{listing}; it may be noise with fewer"
     )
     return Verdict(
@@ -679,8 +679,8 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
     if expected.paired:
         errors += f" and {in_percent(expected.pairs)} per pair of columns"
     yield (
-        f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect "
-        f"a total variation error of {errors}"
+        f"for about {round(expected.records):,} records at epsilon={epsilon:g}, "
+        f"expect a total variation distance of {errors}"
     )
     if expected.columns > 1:
         yield _corpus_reason(expected.noise)
@@ -710,7 +710,7 @@ def _corpus_reason(noise: float) -> str:
 
 
 def _next_better_word(expected: Forecast) -> Word:
-    """Returns the word that is worth proposing cures for."""
+    """Returns the verdict that cures are proposed for."""
     return "good" if expected.word == "usable" else "usable"
 
 
@@ -732,7 +732,7 @@ def _more_records(expected: Forecast) -> Iterator[str]:
     if cure is not None:
         yield cure
         yield (
-            "`noisegate plan` says which epsilon, columns or cells would do, before "
+            "`noisegate plan` shows which epsilon, columns or bins suffice, before "
             "anything is spent again"
         )
 

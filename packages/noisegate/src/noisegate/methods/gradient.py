@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from noisegate.queries.feature_map import FeatureMap
 
 STATE_FILE = "training.safetensors"
-"""The file in a run's folder from which a training goes on."""
+"""The file in a run's folder from which a training continues."""
 JOURNAL_FILE = "steps.journal"
 """The file in a run's folder that counts the steps which were begun, and are spent."""
 
@@ -204,7 +204,7 @@ class GradientMethod(Settings, Method, TrainsAtGate):
         return plan_steps(budget, self.gradient_plan(schema, budget))
 
     def is_resumable(self, plan: Plan) -> bool:
-        """Returns whether an interrupted run of a plan can go on.
+        """Returns whether an interrupted run of a plan can continue.
 
         It cannot where answers to queries beside the steps would be lost, or where the
         gate keeps teachers in memory alone.

@@ -106,12 +106,12 @@ class LinkNoise:
 
     @property
     def next_child_error(self) -> float:
-        """Expected total variation error from one child to the next."""
+        """Expected total variation distance from one child to the next."""
         return _NEXT_CHILD_CURVE.misplaced(self.effective_noise)
 
     @property
     def loses_first_child(self) -> bool:
-        """Whether noise hides when the first child comes."""
+        """Whether it is too noisy to know when the first child comes."""
         noise_of_first = self.noise / max(self.first_share, _MIN_SHARE)
         return self.is_ordered and noise_of_first > _MAX_NOISE_OF_FIRST
 
@@ -120,9 +120,10 @@ class LinkNoise:
         if self.has_next_children:
             word = word_of_misplaced(self.next_child_error)
             yield (
-                f"how {self.child} of one record of {self.parent} follow each other is "
-                f"{_HOW_CHILDREN_FOLLOW[word]}: expect a total variation error of "
-                f"{in_percent(self.next_child_error)} from one to the next"
+                f"how {self.child} of one record of {self.parent} follow each "
+                f"other is {_HOW_CHILDREN_FOLLOW[word]}: expect a total variation "
+                f"distance of {in_percent(self.next_child_error)} from one to the "
+                "next"
             )
             if not self.is_ordered:
                 yield (
@@ -132,8 +133,8 @@ class LinkNoise:
         if self.loses_first_child:
             yield (
                 f"when the first of {self.child} comes may be lost: "
-                f"{in_percent(self.first_share)} of rows are first ones, and the noise "
-                "is as large on few as on many"
+                f"{in_percent(self.first_share)} of rows are first ones, too few "
+                "for the noise on them"
             )
 
     def findings(self) -> Iterator[VerdictFinding]:
@@ -150,7 +151,7 @@ class LinkNoise:
                     question=question, answer="weakened", detail=detail
                 )
         if self.loses_first_child:
-            detail = f"noise hides when the first of {self.child} comes"
+            detail = f"too noisy to know when the first of {self.child} comes"
             yield VerdictFinding(question=question, answer="lost", detail=detail)
 
 
@@ -177,7 +178,7 @@ class LinkedForecast:
 
     @property
     def pairs(self) -> float:
-        """Expected total variation error of a pair of columns, in the worst table."""
+        """Expected total variation distance of a pair of columns in the worst table."""
         return _PAIR_CURVE.misplaced(self.noise)
 
     @property
@@ -207,9 +208,10 @@ class LinkedForecast:
             epsilon: ε of the plan or the release.
         """
         reason = (
-            f"for about {round(self.records):,} records of {self.root} and what belongs "
-            f"to them at epsilon={epsilon:g}, expect a total variation error of "
-            f"{in_percent(self.pairs)} per pair of columns in the worst table"
+            f"for about {round(self.records):,} records of {self.root} and what "
+            f"belongs to them at epsilon={epsilon:g}, expect a total variation "
+            f"distance of {in_percent(self.pairs)} per pair of columns in the "
+            "worst table"
         )
         of_links = [reason for link in self.links for reason in link.reasons()]
         of_pairs = [
@@ -242,7 +244,10 @@ class LinkedForecast:
         next_better: Word = "good" if self.word == "usable" else "usable"
         needed = rounded_up(self.records_for()[next_better])
         yield f"{next_better} with {needed:,} records of {self.root} or more"
-        yield "a larger epsilon or fewer columns, of which `noisegate plan` says the word"
+        yield (
+            "a larger epsilon or fewer columns; `noisegate plan` shows the verdict of "
+            "each choice"
+        )
 
 
 def verdict_without_records(expected: LinkedForecast, epsilon: float) -> Verdict:
@@ -255,7 +260,7 @@ def verdict_without_records(expected: LinkedForecast, epsilon: float) -> Verdict
     needed = rounded_records(expected)
     listing = ", ".join(f"{word} from {count:,}" for word, count in needed.items())
     reason = (
-        f"at epsilon={epsilon:g} it depends on the number of records of "
+        f"at epsilon={epsilon:g} the verdict depends on the number of records of "
         f"{expected.root}: {listing}; noise with fewer"
     )
     return Verdict(

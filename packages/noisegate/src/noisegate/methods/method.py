@@ -141,7 +141,7 @@ class Method(HasSettings, ABC):
     fit_class: ClassVar[type[Settings] | None] = None
     """The settings of a fit, which `fit_options` changes; None for none."""
     audit_on: ClassVar[Literal["table", "images", "linked"]] = "table"
-    """The kind of made-up records that it is audited on."""
+    """The kind of simulated records that it is audited on."""
     audit_files: ClassVar[tuple[Literal["public", "decoder"], ...]] = ()
     """The settings that point to a made-up file in an audit."""
     audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -315,9 +315,9 @@ class Method(HasSettings, ABC):
         """
         if not hasattr(gate, "budget"):
             raise OptionError(
-                f"gate={type(gate).__name__}: a method asks through a gate; give "
-                "noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, "
-                "schema=schema, epsilon=1.0)."
+                f"gate={type(gate).__name__}: a method queries records through a "
+                "gate; give noisegate.Gate(data, schema=schema, epsilon=1.0); or "
+                "fit(data, schema=schema, epsilon=1.0)."
             )
         if self.needs_record_count and gate.records is None:
             raise OptionError(
@@ -426,8 +426,8 @@ class Method(HasSettings, ABC):
         is_gate = hasattr(data, "budget")
         if is_gate:
             raise OptionError(
-                f"{next(iter(run))}: a gate knows what it spends on; give this to the "
-                "gate, or records."
+                f"{next(iter(run))}: give this to the gate, or give records "
+                "instead of a gate."
             )
         if report is not None or convert is not None:
             raise OptionError(

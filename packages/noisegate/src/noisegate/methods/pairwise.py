@@ -3,8 +3,8 @@
 The vector of a record is the indicator of its cell in every pair of (binned) columns,
 in each class of the label: the second moment of its one-hot code. Three rounds in one
 plan: fine histograms of numeric columns, from which cells are cut; in wide tables a
-coarse look at all pairs, from which some are chosen; then counts, one-way tables and
-pairs (`answers.design`, `answers.rounds`).
+coarse screening at all pairs, from which some are chosen; then counts, one-way tables
+and pairs (`answers.design`, `answers.rounds`).
 
 Its family is fixed low-order marginals under one Gaussian mechanism, and a model fitted
 by gradient descent: RAP, Aydore et al. (ICML 2021), https://arxiv.org/abs/2103.06641;
@@ -92,7 +92,7 @@ class _Rules:
 
     Attributes:
         uses_total: Whether histograms are read in the light of the number of records.
-        gives_up_pairs: Whether pairs that the noise would drown may be given up.
+        gives_up_pairs: Whether pairs that would be below the noise may be given up.
         aims_at_clear_cells: Whether fewer cells are cut where they would be noise.
         graded: Whether fine cells are finer near zero.
         keeps_noisy_pairs: Whether pairs are measured with more noise before that.
@@ -117,10 +117,10 @@ _RULES = {
     6: _Rules(),  # as 4 again
 }
 
-# Standard deviations of its noise that a cell of a pair shall hold in the mean.
+# Standard deviations of its noise that a cell of a pair shall hold on average.
 _CLARITY = 2.0
 # Up to this many columns a numeric one gets the full number of cells, which is fewer at
-# small ε. Chosen on public and simulated tables, see docs/choosing.md.
+# small ε. Chosen on public and simulated tables, see docs/methods.md.
 _MAX_NARROW_COLUMNS = 15
 _CELLS_AT_SMALL_EPSILON = 24
 _CELLS_AT_LARGE_EPSILON = 36
@@ -169,7 +169,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     histograms_share: Relative = 0.1
     """Budget share of the histograms, half of it for the coarse ones."""
     screen_share: Relative = 0.1
-    """Budget share of the coarse look at pairs."""
+    """Budget share of the coarse screening at pairs."""
     counts_share: Relative = 0.01
     """Budget share of the class counts."""
     one_way_share: Relative = 0.2
@@ -244,7 +244,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         """Returns a design with the pairs that the settings ask for.
 
         With "none" there are no pairs. A list states the pairs; those with the label
-        are left out if its classes are told apart, as it is in every table then.
+        are left out if its classes are distinguished, as it is in every table then.
         "chosen", and "auto" with more than `WIDE` columns, leave the choice to the
         screening, and pairs are None until then. Otherwise all pairs are measured.
 
@@ -451,7 +451,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         )
 
     def held_out_measurements(self, release: Release) -> Measurements:
-        """Returns the noisy tables that the fit never saw; none if none were bought.
+        """Returns the noisy tables that the fit never saw; none if none were measured.
 
         Args:
             release: A release of this method.
@@ -583,7 +583,7 @@ def describe_design(design: Design, epsilon: float) -> str:
     if design.screens_pairs:
         description = (
             f"{n_columns} columns have {n_pairs:,} pairs, so at most "
-            f"{design.max_pairs:,} are chosen by a coarse look"
+            f"{design.max_pairs:,} are chosen by a coarse screening"
         )
     elif n_pairs and n_measured == n_pairs:
         description = (
@@ -599,7 +599,7 @@ def describe_design(design: Design, epsilon: float) -> str:
         description += f", in each class of {label_name!r}"
     if design.histogram_columns:
         description += (
-            f"; numeric columns become about {design.cells} cells at "
+            f"; numeric columns are cut into about {design.cells} bins at "
             f"epsilon={epsilon:g}"
         )
     return description

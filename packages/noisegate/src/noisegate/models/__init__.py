@@ -1,6 +1,6 @@
 """Models: distributions over records, from which synthetic records are drawn.
 
-A release is what left the gate: noisy sums with their certificate. A method fits a
+A release is the release: noisy sums with their certificate. A method fits a
 model to it, and a synthesizer hands out records of the model::
 
     Release ──► Fit ──► RecordModel ──► Synthesizer ──► tables and files
@@ -8,7 +8,7 @@ model to it, and a synthesizer hands out records of the model::
                  ▼                           ▼
              Checkpoint                 model folder
 
-- A `Fit` brings a model near to the release, in steps. It may be stopped, and goes on
+- A `Fit` brings a model near to the release, in steps. It may be stopped, and continues
   from a `Checkpoint` with the same bits.
 - A `RecordModel` draws encoded records. The default method for tables fits a `Mixture`
   or, with a label, a `LabelledMixture`; packages add others by entry points.

@@ -20,7 +20,7 @@ standard errors s, and the strength c, they minimise ::
 
 over p_ik, the product k of candidate i. At c = 1 the release counts as much as its
 errors say beside the model. The strength grows until means agree, or few candidates are
-left. Products of levels that the noise hides stay at 1: no row can have the negative
+left. Products of levels that are too noisy stay at 1: no row can have the negative
 counts that noise leaves.
 
 Released moments of a number may count a range only, in which nearly all records lie,
@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.answers.domain import Floats
-from noisegate.answers.evidence import DrownedError, Evidence
+from noisegate.answers.evidence import Evidence, TooNoisyError
 from noisegate.answers.noisy_moments import MomentEstimates
 from noisegate.errors import OptionError, require
 from noisegate.queries.moments import ScaledNumber
@@ -113,7 +113,7 @@ class Calibration:
 
         Raises:
             OptionError: if two of them were not measured together.
-            DrownedError: if the noise hides where one lies.
+            TooNoisyError: if one is too noisy to be located.
         """
         moments = evidence.moments(columns)
         products = moments.feature_map.products(evidence.sample)
@@ -144,7 +144,7 @@ class Calibration:
 
     @cached_property
     def is_hidden(self) -> npt.NDArray[np.bool_]:
-        """Which products are of a level, or of two levels, that the noise hides."""
+        """Which products are of a level, or of two levels, that are too noisy."""
         moments = self.moments
         noise_std = np.linalg.norm(moments.noise, axis=1)
         is_visible = moments.values >= _MIN_VISIBLE * noise_std
@@ -158,7 +158,7 @@ class Calibration:
 
     @property
     def columns_with_hidden_levels(self) -> tuple[str, ...]:
-        """The columns of which the noise hides a level, which rows have as drawn."""
+        """The columns with a level that is too noisy, which rows have as drawn."""
         terms = self.moments.terms
         is_hidden_term = self.is_hidden[1 : len(terms) + 1]
         return tuple(
@@ -426,11 +426,12 @@ def columns_to_calibrate(
     Args:
         evidence: What the release says.
         columns: The columns that shall agree; None for all whose second moments were
-            measured, but for those whose range the noise hides, which a warning names.
+            measured, but for those that are too noisy to be located, which a warning
+            names.
 
     Raises:
         OptionError: if no second moments were measured, a column is unknown or named
-            twice, two were not measured together, or the noise hides where one lies.
+            twice, two were not measured together, or one is too noisy to be located.
     """
     released = evidence.measurements.moments
     if columns is None and released is None:
@@ -452,15 +453,15 @@ def columns_to_calibrate(
         try:
             evidence.moments(remaining)
             break
-        except DrownedError as error:
+        except TooNoisyError as error:
             hidden = str(error)
-        problem = f"calibrated: the noise hides where {hidden!r} lies"
+        problem = f"calibrated: {hidden!r} is too noisy to be located"
         if columns is not None:
             raise OptionError(f"{problem}; leave it out.")
         _warn(f"{problem}, so that it is left out.")
         remaining.remove(hidden)
     if not remaining:
-        raise OptionError("calibrated: the noise hides where every column lies.")
+        raise OptionError("calibrated: every column is too noisy to be located.")
     return tuple(remaining)
 
 
@@ -497,8 +498,8 @@ def calibrated_batches(
     hidden = calibration.columns_with_hidden_levels
     if hidden:
         _warn(
-            f"calibrated: the noise hides levels of {', '.join(hidden)}, which rows "
-            "have as the model has them."
+            f"calibrated: levels of {', '.join(hidden)} are too noisy; their "
+            "shares in the rows are those of the model."
         )
     random = np.random.default_rng(seed)
     sums = np.zeros(len(calibration.means))
@@ -543,7 +544,7 @@ def _systematic_sample(
 
     Args:
         terms: Of each candidate, (candidates, 1 + terms).
-        expected_counts: How often each is drawn in the mean, (candidates,).
+        expected_counts: How often each is drawn on average, (candidates,).
         random: Public randomness.
 
     Returns:

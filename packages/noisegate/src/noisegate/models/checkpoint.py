@@ -4,7 +4,7 @@ A fit is post-processing: it turns a release into a model, and takes minutes. A 
 on private records takes noisy steps, hours of them. Either can be interrupted:
 
 - `Resumable` is what both have in common. Their state is a mapping from names to arrays
-  or tensors, from which they go on with the same bits.
+  or tensors, from which they continue with the same bits.
 - `Checkpoint` writes that state to a file now and then, never in the middle of a step.
 - `FitState` and `FitSummary` say where a fit stands, and how it ended.
 
@@ -42,7 +42,7 @@ _Value = TypeVar("_Value")
 _SAVE_INTERVAL_SECONDS = 20.0
 
 # Among images that fit their own class at most so many times as often as by chance, the
-# classes cannot be told apart. A fit of stripes has 2.4 (benchmarks/images).
+# classes cannot be distinguished. A fit of stripes has 2.4 (benchmarks/images).
 _NOISE_TIMES_CHANCE = 2.5
 # Classes are recognised from this part of the way on from chance to all. Drawings at
 # .52 of it teach a classifier .74 of what real ones do (benchmarks/images).
@@ -175,7 +175,7 @@ class Checkpoint:
         """Writes the state, completely or not at all.
 
         A file that cannot be written, on a full disk for instance, raises no error: the
-        run goes on, and only its state is lost.
+        run continues, and only its state is lost.
         """
         self._last_save = time.monotonic()
         was_begun = self._journal is None or self._journal.exists()
@@ -331,7 +331,7 @@ class FitSummary:
         """Adds what generated images say of themselves to the verdict and the notes.
 
         An image agrees if it fits the released mean of its own class better than those
-        of all others. Too few of these, and the classes cannot be told apart.
+        of all others. Too few of these, and the classes cannot be distinguished.
 
         Args:
             agreement: Share of the generated images that agree, from 0 to 1.
@@ -349,12 +349,12 @@ class FitSummary:
             word = "noise"
 
         if only_agreeing:
-            treatment = "the others are made again"
+            treatment = "the others are drawn again"
         else:
-            treatment = "too few for means to judge by: all are taken"
+            treatment = "too few for the means to be a criterion: all are kept"
         reasons = [
-            f"of 100 images that the generator makes, {100 * agreement:.0f} fit the "
-            f"released means of their class best; {treatment}"
+            f"{100 * agreement:.0f} of 100 generated images fit the released means "
+            f"of their own class best; {treatment}"
         ]
         if not is_recognised:
             reasons.append(

@@ -219,6 +219,6 @@ def _check_columns(table: pa.Table, schema: Schema) -> None:
             )
         if name not in measured_names:
             raise OptionError(
-                f"given: column {name!r} is none of the model; leave it out. Its "
-                f"columns are {', '.join(schema.names)}."
+                f"given: column {name!r} is not a column of the model; leave it "
+                f"out. Its columns are {', '.join(schema.names)}."
             )

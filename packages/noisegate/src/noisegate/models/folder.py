@@ -355,7 +355,7 @@ def _check_events(release: Release, folder: Path) -> None:
         has_all = len(events) == len(coordinates) + len(mechanisms)
         if not has_all or stated != coordinates:
             raise ModelError(
-                f"{folder / CERTIFICATE_FILE} speaks of other releases than "
+                f"{folder / CERTIFICATE_FILE} states other releases than "
                 f"{VALUES_FILE} holds."
             )
     for events in paid_events:

@@ -134,7 +134,7 @@ class LabelModel:
                 break
             codes = other_cells[index]
             refined_strata = strata * (int(codes.max(initial=0)) + 1) + codes
-            # Numbered anew, since the products would overflow otherwise.
+            # Numbered again, since the products would overflow otherwise.
             _, strata = np.unique(refined_strata, return_inverse=True)
             sorting_columns.append(codes)
         # `lexsort` sorts by its last key first.

@@ -433,7 +433,7 @@ def _description(release: Release) -> str:
     constraints = [str(rule) for rule in (*schema.relations, *schema.constraints)]
     rules = f" Every record keeps to: {'; '.join(constraints)}." if constraints else ""
     return (
-        "Synthetic records, none of which is a real one, made by noisegate "
+        "Synthetic records, drawn from a model, made by noisegate "
         f"{certificate.version} with {certificate.guarantee}; method: "
         f"{certificate.method}.{rules} certificate.json states the queries."
     )

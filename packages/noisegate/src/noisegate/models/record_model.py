@@ -26,6 +26,7 @@ from typing import (
 import numpy.typing as npt
 
 from noisegate.errors import EXTRAS, MissingExtraError, ModelError
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.registry import extensions, more
 from noisegate.schema import EncodedTable, Region, Schema
@@ -114,14 +115,21 @@ class ConditionalModel(Protocol):
 
 
 class FittedModel(Protocol):
-    """The result of a run: a fitted model, with what left the gate.
+    """The result of a run: a fitted model, with the release.
 
-    It is a synthesizer of records or of linked tables, or a classifier.
+    It is a synthesizer of records or of linked tables, or a classifier. Where a type
+    checker must know which, `noisegate.synthesize` and ``Synthesizer.load`` return a
+    `Synthesizer`, and `load_classifier` a classifier.
     """
 
     @property
     def release(self) -> Release:
-        """What left the gate, with its certificate."""
+        """The release, with its certificate."""
+        ...
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the model cost, and what was assumed public."""
         ...
 
     def save(self, folder: str | Path) -> Path:

@@ -79,7 +79,7 @@ class Tally:
 
     drawn: int = 0  # candidates
     accepted: int = 0  # of these
-    # Accepted records that were handed out; those beyond the number wanted are dropped.
+    # Accepted records that were returned; those beyond the number wanted are dropped.
     yielded: int = 0
     # The candidates of the last draw, from which an error tells what rejects them.
     last_candidates: EncodedTable | None = None
@@ -350,9 +350,9 @@ def verdict_of_rules(
         word = "rough"
     of_table = f"of {table} " if table else ""
     reason = (
-        f"only {100 * kept_share:.2g}% of the records {of_table}that the model draws "
-        f"keep to the rules of the schema ({describe_rules(rules)}); the others are "
-        "drawn again, which shifts the columns that rules name"
+        f"only {100 * kept_share:.2g}% of the records {of_table}that the model "
+        f"draws satisfy the rules of the schema ({describe_rules(rules)}); the "
+        "others are drawn again, which shifts the columns that rules name"
     )
     cure = (
         "the schema without the rules that reject most, more records, or a larger "

@@ -49,7 +49,7 @@ class CellSampler:
     array, and one binary search, serve all groups. A cell of mass zero is never drawn.
 
     With uniform numbers from `stratified_uniforms` cells come in nearly their expected
-    numbers. Rows whose columns are each stratified anew are a Latin hypercube sample
+    numbers. Rows whose columns are each stratified again are a Latin hypercube sample
     (McKay, Beckman and Conover, 1979).
 
     Args:

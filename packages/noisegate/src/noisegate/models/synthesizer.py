@@ -113,7 +113,7 @@ class Synthesizer(Shown):
     It holds no private record.
 
     Attributes:
-        release: What left the gate, with its certificate.
+        release: The release, with its certificate.
         model: What records are drawn from.
         summary: How the fit ended.
         convert: Turns the Arrow tables of `sample` into the caller's kind of table;
@@ -369,7 +369,7 @@ class Synthesizer(Shown):
         return measurements_of(self.release)
 
     def effective_n(self) -> list[Worth]:
-        """Returns how many real records the rows of this model are worth.
+        """Returns the effective sample size of this model, in real records.
 
         See `noisegate.answers.worth.effective_n`.
         """
@@ -596,11 +596,11 @@ class Synthesizer(Shown):
 
         Args:
             columns: The columns that shall; None for all whose second moments were
-                measured, but for those whose range the noise hides.
+                measured, but for those that are too noisy to be located.
 
         Raises:
             OptionError: if the model is of images, no second moments were measured, a
-                column is unknown, or the noise hides where it lies.
+                column is unknown, or it is too noisy to be located.
         """
         from noisegate.models.calibrated import columns_to_calibrate
 
@@ -786,7 +786,7 @@ class Synthesizer(Shown):
             raise ModelError(
                 f"{folder} holds a classifier, which draws no records: ask it with "
                 "`noisegate predict`, or with noisegate.load; `noisegate explain` "
-                "shows what one of dp-llm answers to."
+                "shows what one of dp-llm relies on."
             )
         try:
             model = model_class(description["kind"]).from_saved(

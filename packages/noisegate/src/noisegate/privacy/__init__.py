@@ -12,7 +12,7 @@ costs from here; whoever gets a result checks it with what is here::
                            events ─────────────────────────► events
                              │                                 │
                              ╰──────► accounting.epsilon ◄─────╯
-                                  one ε, computed twice: as the price before,
+                                  one ε, computed twice: as the cost before,
                                   and from the certificate by anybody, after
 
 What holds, whoever calls:
@@ -22,7 +22,7 @@ What holds, whoever calls:
 2. *Noise is drawn in one file,* on the integers, without a seed (`noise`).
 3. *ε is computed in one file,* from events, and is an upper bound: every rounding goes
    to the safe side, and what cannot be accounted is refused (`accounting`, G-03).
-4. *The price is fixed before the first record is read.* A plan that costs more than
+4. *The cost is fixed before the first record is read.* A plan that costs more than
    its budget cannot be made (`plan`).
 5. *Stored events and certificates are read for ever.* What is unknown in one is refused
    and never skipped, since it may have cost something (`events`, `certificate`).

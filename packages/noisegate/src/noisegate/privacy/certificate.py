@@ -757,7 +757,7 @@ def _public_lines(certificate: Certificate) -> list[str]:
         if certificate.adjacency is Adjacency.REPLACE_ONE:
             lines.append(f"* The number of records: {records}.")
         else:
-            lines.append(f"* A guess of the number of records: {records}.")
+            lines.append(f"* An estimate of the number of records: {records}.")
     discovery = public.get("discovery")
     if isinstance(discovery, Mapping):
         lines += [

@@ -59,7 +59,7 @@ class Horizon:
             period.
         exact_withdrawals: Whether what is withdrawn is taken to be, to the bit, what
             was given. New plans pay for whatever is withdrawn. Those of earlier
-            versions took it for granted, and keep their price.
+            versions took it for granted, and keep their cost.
 
     Raises:
         OptionError: if a number is out of range, or withdrawals are exact without
@@ -157,7 +157,7 @@ class Horizon:
         return min(self.periods, self.window or self.periods, _MAX_PLANNING_PERIODS)
 
     def plan(self, once: Plan, period: int | None = None) -> Plan:
-        """Plans a stream at the price of a plan that asks once.
+        """Plans a stream at the cost of a plan that asks once.
 
         Args:
             once: The plan that asks once.

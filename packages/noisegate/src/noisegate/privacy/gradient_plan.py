@@ -14,7 +14,7 @@ A `StepQuery` is one of three, by what a step returns:
 
 The least noise has no formula, as ε of many sampled steps is computed numerically. So
 `_least_noise` searches for it, and stops a little above it; the plan it is put into
-computes its own price and cannot be made if that is too high (`Plan`).
+computes its own cost and cannot be made if that is too high (`Plan`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Plans marginals that an adaptive mechanism of OpenDP chooses, within a ρ (G-17).
 
 AIM and MST look at the records, choose tables that the model so far gets wrong, measure
-these with noise, and go on. What they choose is not known beforehand. What is fixed is
-which tables they may choose from, how large these are, and the ρ (in zero-concentrated
-differential privacy) that all rounds together may spend.
+these with noise, and continue. What they choose is not known beforehand. What is fixed
+is which tables they may choose from, how large these are, and the ρ (in
+zero-concentrated differential privacy) that all rounds together may spend.
 """
 
 from __future__ import annotations

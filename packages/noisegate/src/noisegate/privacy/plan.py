@@ -1,4 +1,4 @@
-"""Plans queries before data: what is asked of the records, with how much noise.
+"""Plans queries before data: what is computed from the records, with how much noise.
 
 A method describes its queries, each with a bound on the norm of a record's vector and a
 share of the budget. A function chooses the least noise that keeps the budget, and
@@ -466,7 +466,7 @@ class NoisySum:
 class Plan(Shown):
     """What will be run, and the budget that pays for it.
 
-    Whoever makes one, by whatever way, its price is computed from its events, and it
+    Whoever makes one, by whatever way, its cost is computed from its events, and it
     cannot be made if that exceeds its budget.
 
     Attributes:
@@ -474,7 +474,7 @@ class Plan(Shown):
         mechanisms: Queries with their noise, in the order in which their events are
             stated.
         design: What a method made the plan from, carried for its own use. Neither the
-            gate nor the price depends on it.
+            gate nor the cost depends on it.
 
     Raises:
         CalibrationError: if it costs more than the budget, or a mechanism states too
@@ -497,13 +497,13 @@ class Plan(Shown):
     design: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Checks what the mechanisms state, and that the budget covers the price.
+        """Checks what the mechanisms state, and that the budget covers the cost.
 
         Whoever makes a plan by another way than those of this room meets this check
         too.
 
         Raises:
-            CalibrationError: if a mechanism states too little, or the price is too
+            CalibrationError: if a mechanism states too little, or the cost is too
                 high.
         """
         for mechanism in self.mechanisms:
@@ -512,8 +512,8 @@ class Plan(Shown):
         # Not `>`, so that an ε that is not a number is refused too.
         if not price <= self.budget.epsilon:
             raise CalibrationError(
-                f"the plan costs epsilon={price:g}, more than the "
-                f"{self.budget.epsilon:g} asked for."
+                f"the plan costs epsilon={price:g}, more than the budget of "
+                f"{self.budget.epsilon:g}."
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Holds what leaves the gate: noisy sums with their certificate, and their two files.
+"""Holds what is released: noisy sums with their certificate, and their two files.
 
 A release holds no record, so every room may know it. Its folder has two files::
 

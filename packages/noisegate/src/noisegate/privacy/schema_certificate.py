@@ -183,7 +183,7 @@ def check_events(
         ModelError: if an event is missing, added, or of the wrong kind, or states a
             sensitivity below that of so many columns.
     """
-    # Numeric columns are looked at twice, in bins and in cells within them.
+    # Numeric columns are examined twice, in bins and in cells within them.
     column_counts = {"magnitudes": numeric, "cells": numeric, "levels": texts}
     expected_names = [name for name, count in column_counts.items() if count]
     names = [event.name for event in events]
@@ -302,10 +302,11 @@ def discovery_beside(path: Path) -> Certificate | None:
     if certificate_file.exists():
         return verify_schema(certificate_file).certificate
     raise ModelError(
-        f"{path} says that it was discovered from private records, and its certificate "
-        f"{certificate_file} is missing: a fit could not say what both cost together. "
-        "Put it back beside the schema; or, if it is lost, remove the first line of "
-        "the schema, and state its cost wherever the fit's certificate goes."
+        f"{path} says that it was discovered from private records, and its "
+        f"certificate {certificate_file} is missing: without it, a fit cannot "
+        "state their joint cost. Put it back beside the schema; or, if it is lost, "
+        "remove the first line of the schema, and state its cost wherever the "
+        "fit's certificate goes."
     )
 
 

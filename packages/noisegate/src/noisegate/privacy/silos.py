@@ -94,8 +94,8 @@ class Silos:
         origin = f"The releases of {len(self.members)} silos were added up: {names}."
         if self.colluding is not None:
             origin = (
-                f"{origin} They came under masks, with one noise for all; what is "
-                "claimed holds against whoever added them up, together with "
+                f"{origin} They were masked, with one noise for all; the guarantee "
+                "holds against whoever added them up together with "
                 f"{self.colluding} of the silos."
             )
         if self.overlapping:

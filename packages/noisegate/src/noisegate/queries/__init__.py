@@ -1,4 +1,4 @@
-"""Feature maps: what may be asked of a record. They are public, and frozen once built.
+"""Feature maps: what may be computed from a record; public, and frozen once built.
 
 - `feature_map`: the protocols. A map takes a record to a vector of bounded norm, which
   is a function of that record alone, bit for bit.

@@ -10,7 +10,7 @@ A noisy histogram is denoised between the two (`denoise`): on a binary tree of s
 each node divides its mass between its halves as the noisy counts say, so far as the
 division stands out of its noise, and otherwise in proportion to the widths of the
 halves. That is a shrinkage of Haar wavelet coefficients (Donoho and Johnstone 1994).
-Spikes are set aside first, as the tree would smear them.
+Spikes are held out first, as the tree would smear them.
 
 Merging gives a fine bin that holds more than an equal share of the records a bin of
 its own. The others get more bins than their mass alone would, by its square root, as a
@@ -64,7 +64,7 @@ _GRADES = tuple(2 ** (-step / 2) for step in range(1, 45))
 # standard deviations of the noise; less suffices for an atom that the schema states.
 _SPIKE_THRESHOLD = 5.0
 _ATOM_THRESHOLD = 2.0
-# How many neighbours are looked at on each side.
+# How many neighbours are examined on each side.
 _NEIGHBOUR_COUNT = 4
 # Divisions of a node's mass that stand out of their noise by fewer standard deviations
 # are dropped, and stronger ones are shrunk.
@@ -595,7 +595,7 @@ def _divide_or_zero(numerators: Floats, denominators: Floats) -> Floats:
 
 
 def with_exponential_tails(histogram: Histogram, edges: Floats) -> Floats:
-    """Replaces thin tails, whose shape the noise hides, by exponential ones.
+    """Replaces thin tails, whose shape is too noisy, by exponential ones.
 
     A tail holds `_TAIL_THRESHOLD` standard deviations of the noise. Denoising spreads
     it as far as the bound. Its density now halves over the length in which the mass
@@ -694,7 +694,7 @@ def _choose_own_bins(histogram: Histogram, target_count: int) -> tuple[Mask, flo
     """Chooses the fine bins that are merged with no other.
 
     With M the mass of all bins, T the number of merged bins to aim at and m the least
-    mass that stands out of the noise (`_MIN_MASS`), these are
+    mass that exceed the noise (`_MIN_MASS`), these are
 
     - bins of more than M / T and m,
     - atoms that are spikes and have more than m,

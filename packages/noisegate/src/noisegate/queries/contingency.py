@@ -425,9 +425,9 @@ def check_groups(columns: int, setting: str, instead: str, *, size: int = 2) -> 
     group_count = math.comb(columns, size)
     if group_count > MAX_GROUPS:
         raise OptionError(
-            f"{setting}: {columns:,} columns have {group_count:,} groups of {size}, "
-            f"and at most {MAX_GROUPS:,} are gone through. Give {instead}, or put "
-            "columns that are not needed under `ignore` in the schema."
+            f"{setting}: {columns:,} columns have {group_count:,} groups of "
+            f"{size}, and at most {MAX_GROUPS:,} are supported. Give {instead}, or "
+            "put columns that are not needed under `ignore` in the schema."
         )
 
 

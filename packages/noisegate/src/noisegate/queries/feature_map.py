@@ -45,8 +45,8 @@ class FeatureMap(Protocol):
     records of its batch are and wherever it stands among them.
 
     The gate calls a map with batches of one fixed size, probes it for that property on
-    made-up records, and clips what it returns. So a map that breaks its promise on the
-    norm costs accuracy, never privacy.
+    simulated records, and clips what it returns. So a map that breaks its promise on
+    the norm costs accuracy, never privacy.
 
     A generator of tables is fitted through maps that have `of_cells` (`CellMap`), one
     of images through maps that have `of_points` (`PointMap`): the same features in

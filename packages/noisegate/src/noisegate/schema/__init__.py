@@ -10,7 +10,7 @@ added follows from the record and this public knowledge::
                                    │
                        sums with noise, models           elsewhere
                                    ▼
-    Arrow table ◄── decode ── Rows, drawn anew           synthetic
+    Arrow table ◄── decode ── Rows, drawn again           synthetic
 
 It promises three things:
 

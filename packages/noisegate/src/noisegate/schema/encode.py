@@ -232,7 +232,7 @@ def _read_plain_text(
 
     Returns:
         What `read_cells` returns for these cells, all present, (cells,); None if they
-        must be looked at more closely.
+        must be examined more closely.
     """
     has_format = column.numeric and column.format is not None
     if has_format or not pt.is_string(array.type):

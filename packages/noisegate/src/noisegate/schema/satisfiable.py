@@ -257,7 +257,7 @@ class _Search:
                     alternatives.append(_alternatives(clause, state.domains, columns))
 
             # A clause with one alternative is no choice, and may narrow the others; so
-            # it is taken before the comparisons are looked at, which is more work.
+            # it is taken before the comparisons are examined, which is more work.
             counts = [len(domains_of_clause) for domains_of_clause in alternatives]
             has_forced_choice = bool(counts) and min(counts) <= 1
             if not has_forced_choice:

@@ -12,7 +12,7 @@ to be read; `Schema.usable` checks what is asked of a new one only, so that mode
 certificates of earlier versions still load.
 
 Several tables that are linked have a schema of another class, `LinkedSchema` in
-`schema.linked`. The functions at the end of the file tell the two apart, and import
+`schema.linked`. The functions at the end of the file distinguish the two, and import
 that class only where it is needed: it is built on this file.
 """
 

@@ -1,7 +1,7 @@
 """Private records: read from files, frames and stores, in constant memory.
 
 A source is opened with a schema, and read from the start as often as the gate has
-rounds. It hands on encoded batches, and what it makes of a record follows from that
+rounds. It passes on encoded batches, and what it makes of a record follows from that
 record alone (G-06)::
 
     path or table in memory ──► origins ──► raw batches ──► encoded batches
@@ -20,7 +20,7 @@ Nothing that comes after a release can import this room (`.importlinter`).
 - `stores`: files on a disk or in an object store.
 - `frames`: whole tables in memory, of public files and for evaluation.
 - `overlap`: whether public data are the private data.
-- `split`: test records, set aside before anything else.
+- `split`: test records, held out before anything else.
 """
 
 from noisegate.sources.frames import read_table

@@ -137,7 +137,7 @@ class Families:
 
         Args:
             unit_totals: The weight of each unit so far, (units,). It is changed in
-                place, also where this raises: nothing may go on after that.
+                place, also where this raises: nothing may continue after that.
 
         Raises:
             OverflowError: if a unit weighs more than one record.

@@ -3,7 +3,7 @@
 All tables are read once, when the gate first asks for something, into memory up to a
 limit and else into files without a name. Keys are hashed under a secret of the run and
 then forgotten. After that, each link, a table with the one that its records belong to,
-hands on families and their transitions as often as the gate asks::
+passes on families and their transitions as often as the gate asks::
 
     tables ──► records with hashed keys ──► Spill of parents  ──► families ──► rows
                                             Spill of children

@@ -146,8 +146,8 @@ def unreadable_error(path: Path, error: OSError) -> DataError:
     """
     if in_store(path) and not isinstance(error, FileNotFoundError):
         return DataError(
-            f"{shown_path(path)}: cannot be read: the store does not answer, or not to "
-            "you; check its address (AWS_ENDPOINT_URL), the region "
+            f"{shown_path(path)}: cannot be read: the store does not respond, or "
+            "refuses you; check its address (AWS_ENDPOINT_URL), the region "
             "(AWS_DEFAULT_REGION) and who reads (AWS_ACCESS_KEY_ID, or ~/.aws)"
         )
     return DataError(

@@ -56,7 +56,7 @@ def check_unit_column(
     file: str,
     role: str = "the unit column",
 ) -> None:
-    """Requires that a column is there once, with a type whose values tell units apart.
+    """Requires that a column is there once, with a type whose values distinguish units.
 
     Args:
         column: The name of the column.
@@ -310,7 +310,7 @@ class HashTable:
             tried_slots = slots[pending]
             is_free = ~self._is_taken[tried_slots]
             # Several keys may want one free slot: the last to write has it, and the
-            # others go on to the next.
+            # others continue to the next.
             self._keys[tried_slots[is_free]] = keys[pending[is_free]]
             self._is_taken[tried_slots[is_free]] = True
             is_placed = (self._keys[tried_slots] == keys[pending]).all(axis=1)

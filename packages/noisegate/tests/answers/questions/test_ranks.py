@@ -116,7 +116,7 @@ def test_a_group_that_noise_hides_has_no_quantile():
     model = synthesize(few_records, schema=SCHEMA, epsilon=0.05, method=method)
     *_, answer = model.infer("median(age) by town")
     assert answer.value is None
-    assert "the records of the group cannot be seen" in answer.refused
+    assert "the group cannot be distinguished from the noise" in answer.refused
 
 
 def test_levels_without_an_order_have_no_ranks(exact_model):

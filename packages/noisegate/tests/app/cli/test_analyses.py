@@ -48,7 +48,7 @@ def test_a_plan_says_how_exact_answers_will_be_and_asks_for_their_moments(
     assert any(release["name"] == "moments" for release in output["releases"])
     shown = " ".join(f"{(ended := cli(*words)).out} {ended.err}".split())
     assert "half widths at epsilon = 2" in shown
-    assert "made-up records" in shown
+    assert "simulated records" in shown
 
 
 def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):

@@ -78,7 +78,7 @@ def test_one_column_has_one_condition(fitted, tmp_path, cli):
     where = ["--where", "income is not missing", "--where", "income=5"]
     ended = cli(f"sample {fitted.out} -n 9 -o {tmp_path}/made.csv", *where)
     assert ended.code == 2
-    assert "speaks of column 'income' once more" in " ".join(ended.err.split())
+    assert "is the second condition on column 'income'" in " ".join(ended.err.split())
 
 
 def test_sample_completes_the_records_of_a_file(tmp_path, cli):

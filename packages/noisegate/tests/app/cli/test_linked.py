@@ -99,7 +99,7 @@ def test_tables_lie_in_a_folder_or_under_other_names(clinic, cli):
         ),
         (
             ("people.csv", "visits.csv", "--table", "visits=a.csv"),
-            "there is another path for the table 'visits'",
+            "a second path is given for the table 'visits'",
         ),
         (("people.csv", "--table", "visits"), "must look like NAME=PATH"),
         (
@@ -131,12 +131,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(
 def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
     assert cli("fit people.csv visits.csv", *FIT, "--out", "model").code == 0
     for more, message in [
-        (("-o", "x", "--even", "ill"), "--even is of one table"),
+        (("-o", "x", "--even", "ill"), "--even applies to one table"),
         (
             ("-o", "x", "--where", "day=3"),
             "where: no column 'day' in the schema; its columns are ill",
         ),
-        (("--package", "x"), "--package is of one table"),
+        (("--package", "x"), "--package applies to one table"),
         (("-o", "x.csv"), "are written into a folder"),
         (("-o", "people.csv"), "are written into a folder"),
         (("-o", "model"), "exists"),

@@ -13,7 +13,7 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
     )
     assert ended.code == 0, ended.err
     assert ended.out == "", ended.err
-    assert "hand it over whole" in " ".join(ended.err.split())
+    assert "share the whole folder" in " ".join(ended.err.split())
     assert cli(f"sample {fitted.out} -n 50 -o alone.csv --seed 3").code == 0
     folder = desk.folder / "handout"
     assert (folder / "synthetic.csv").read_bytes() == (

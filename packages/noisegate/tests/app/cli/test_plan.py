@@ -26,7 +26,7 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
             )
             show_plan(plan_steps(Budget(epsilon=1.0), plan), 1000, details=True)
             assert (
-                "exceeds what the teachers say"
+                "exceeds the teachers' signal"
                 in " ".join(capsys.readouterr().out.split())
             ) == drowned
 

@@ -137,7 +137,7 @@ def test_what_was_paid_for_is_printed_when_it_cannot_be_written(
     ended = cli(*discover(clinic))
     assert ended.code == 2
     assert clinic.account().committed == 1
-    assert "Keep what is printed here" in " ".join(ended.err.split())
+    assert "Keep the output below" in " ".join(ended.err.split())
     toml, proof = ended.out.split("# found.toml.certificate.json\n")
     schema = Schema.loads(toml.removeprefix("# found.toml\n"), origin="printed")
     assert schema.names == ("age", "income", "job", "answer")
@@ -168,7 +168,9 @@ def test_a_discovery_that_shows_nothing_is_not_done(clinic, cli):
     )
     assert ended.code == 2
     assert clinic.account().committed == 1
-    assert "was spent, and the noise hid every column" in " ".join(ended.err.split())
+    assert "was spent, and no column could be distinguished from the noise" in " ".join(
+        ended.err.split()
+    )
     assert "job" in (clinic.folder / "found.toml").read_text()
     assert cli("verify", "found.toml.certificate.json").code == 0
 

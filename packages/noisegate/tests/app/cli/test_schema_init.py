@@ -98,7 +98,7 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
         ),
         (["--table", "x", "data.csv"], "--table 'x' chooses a part of a --dictionary"),
         (["--dictionary", "nowhere.csv"], "nowhere.csv cannot be read"),
-        (["--dictionary", "data.csv"], "of no kind that is understood"),
+        (["--dictionary", "data.csv"], "not a supported data dictionary"),
         (["--names-of", "bare.csv"], "the first line looks like a record"),
         (
             argv("--names-of data.csv --label x"),

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from noisegate import progress
+
 from .conftest import TINY, argv, environment
 
 PROGRAM = [sys.executable, "-m", "noisegate"]
@@ -63,3 +65,20 @@ def test_to_stop_reading_is_no_error_and_quiet(desk, line):
     result = ended(desk, line)
     assert result.returncode == (2 if "nonsense" in line else 0)
     assert result.stderr == b""
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_a_scheduler_sees_how_far_a_fit_is_and_no_count_of_records(
+    desk, cli, monkeypatch, is_quiet
+):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    ended_fit = cli(*desk.fit(*(["--quiet"] if is_quiet else [])))
+    assert ended_fit.code == 0
+    lines = [line for line in ended_fit.err.splitlines() if ": " in line]
+    steps = [line for line in lines if line.startswith("Fitting: ")]
+    assert bool(steps) == (not is_quiet)
+    if not is_quiet:
+        assert steps[0].startswith("Fitting: 1 of 10")
+        assert "left" in steps[-1]
+        assert any(line.startswith("Reading records: ") for line in lines)
+    assert "200" not in ended_fit.err, "the number of records is private"

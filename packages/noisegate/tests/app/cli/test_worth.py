@@ -274,11 +274,11 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
     ("more", "message"),
     [
         (["--epsilon", 1], "leave out --epsilon"),
-        (["--method", "dp-merf"], "of one table by 'pairwise'"),
+        (["--method", "dp-merf"], "one table with method 'pairwise'"),
         ([], "--want needs --records"),
-        (["--records", 99_000_000], "up to 2,000,000"),
-        (["--set", "cells=4"], "no --set but moments_share"),
-        (argv("--unit-column job --contributions 3"), "one record each"),
+        (["--records", 99_000_000], "at most 2,000,000"),
+        (["--set", "cells=4"], "only --set moments_share"),
+        (argv("--unit-column job --contributions 3"), "each record as a privacy unit"),
     ],
 )
 def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, message):

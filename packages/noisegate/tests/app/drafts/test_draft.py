@@ -33,7 +33,7 @@ def test_a_draft_from_parquet_uses_the_types(people, tmp_path):
 LEFT_OUT = {
     "note": (
         [f"text {i}" for i in range(90)],
-        "each of the 90 values is there once, as in an identifier",
+        "each of the 90 values occurs once, like an identifier",
     ),
     "story": (
         [f"she came in on day {i} and left" for i in range(45)] * 2,
@@ -44,9 +44,9 @@ LEFT_OUT = {
     "far": (["inf", "-inf"] * 45, "no finite number"),
     "patient_id": (
         [100_000 + 7 * (i * 37 % 90) for i in range(90)],
-        "each of the 90 values is there once",
+        "each of the 90 values occurs once",
     ),
-    "row": (list(range(1, 91)), "each of the 90 values is there once"),
+    "row": (list(range(1, 91)), "each of the 90 values occurs once"),
     "break": (
         ["a\u2028b", "c"] * 45,
         "the level 'a\\u2028b' holds a character that cannot",

@@ -112,5 +112,5 @@ LONG_CODES = {
 @pytest.mark.parametrize("name", LONG_CODES)
 def test_long_codes_are_no_levels_however_few(name):
     reason = drafted(LONG_CODES[name]).ignored["value"]
-    assert "is a long code, as an identifier, which must not be learnt" in reason
+    assert "is a long code, like an identifier, which must not be learnt" in reason
     assert "unit_column='value' and contributions=" in reason

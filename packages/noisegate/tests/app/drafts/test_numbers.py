@@ -71,7 +71,7 @@ def test_of_too_many_codes_a_comment_says_what_to_do():
     result = drafted(municipality=codes)
     assert result.schema.column("municipality").kind == "integer"
     [comment] = result.entries[0].comments
-    assert comment.startswith("300 different whole numbers, far apart, as codes are")
+    assert comment.startswith("300 different whole numbers, spread out like codes")
 
 
 CONSTANTS = {

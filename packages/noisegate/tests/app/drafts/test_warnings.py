@@ -16,7 +16,7 @@ TABLE = pd.DataFrame(
     }
 )
 REASONS = (
-    r"note: ignored: each of the 300 values is there once.*; "
+    r"note: ignored: each of the 300 values occurs once.*; "
     r"months: ignored: values of type period\[M\] have no kind in a schema"
 )
 

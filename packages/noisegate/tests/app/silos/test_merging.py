@@ -102,12 +102,12 @@ def test_one_folder_and_one_silo_twice_are_refused(answers):
     with pytest.raises(OptionError, match="1 given; give those of two silos"):
         merge([north])
     with pytest.raises(
-        OptionError, match="silo 'north' is there twice, with the same release"
+        OptionError, match="silo 'north' appears twice, with the same release"
     ):
         merge([north, north])
     again = release(TABLES["north"], silo="north", epsilon=1.0, **ONE_ROUND)
     with pytest.raises(
-        OptionError, match="silo 'north' is there twice, with two releases"
+        OptionError, match="silo 'north' appears twice, with two releases"
     ):
         merge([north, south, again])
     with pytest.raises(OptionError, match="merged already"):
@@ -149,7 +149,7 @@ def test_rounds_are_not_mixed(answers):
     with pytest.raises(OptionError, match="none is given"):
         merge(second)
     with pytest.raises(
-        OptionError, match="silo 'north' went on from the merged release"
+        OptionError, match="silo 'north' continued from the merged release"
     ):
         merge(second, after=other)
     with pytest.raises(OptionError, match="answered the first round"):

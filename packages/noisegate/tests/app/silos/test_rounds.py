@@ -96,7 +96,7 @@ def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
         )
     with pytest.raises(
         OptionError,
-        match="has no part in the round before, which is of north, south, west",
+        match="took no part in the previous round, which had north, south, west",
     ):
         release(
             TABLES["north"],
@@ -125,7 +125,7 @@ def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
 
 def test_there_is_no_round_after_the_last(answers):
     done = add_up(answers(**ONE_ROUND))
-    with pytest.raises(OptionError, match="every round of this plan is answered"):
+    with pytest.raises(OptionError, match="every round of this plan is complete"):
         release(TABLES["north"], silo="north", after=done, epsilon=1.0, **ONE_ROUND)
 
 

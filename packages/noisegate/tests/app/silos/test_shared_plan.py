@@ -116,11 +116,11 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
         ({"epsilon": "much"}, "epsilon='much'"),
         (
             {"epsilon": 10.0},
-            "states epsilon=10 at delta=1e-05, and its noise is that of another price",
+            "states epsilon=10 at delta=1e-05, and its noise does not match",
         ),
-        ({"epsilon": 0.999}, "another price"),
-        ({"delta": 1e-4}, "another price"),
-        ({"noise": {}}, "another price"),
+        ({"epsilon": 0.999}, "its noise does not match"),
+        ({"delta": 1e-4}, "its noise does not match"),
+        ({"noise": {}}, "its noise does not match"),
         ({"noise": None}, "not a published plan"),
     ],
 )

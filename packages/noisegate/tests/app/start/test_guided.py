@@ -80,7 +80,7 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     ended = cli("start --answers answers.toml --yes")
     assert ended.code == 2
     assert "'income' (continuous): lower and upper missing" in said(ended.err)
-    assert "go on with: noisegate start --schema schema.toml" in said(ended.err)
+    assert "continue with: noisegate start --schema schema.toml" in said(ended.err)
     assert desk.account().spent == 0
     stated = (
         (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
@@ -155,7 +155,7 @@ def test_stop_right_after_an_answer_is_heard_before_what_follows():
 
     def both():
         with page._changed:  # who asks wakes up after both
-            page.receive({"number": 1, "answer": "Yes, go on"})
+            page.receive({"number": 1, "answer": "Yes, continue"})
             page.receive({"stop": True})
 
     # What runs in the background, as under nohup, starts with Ctrl-C ignored.

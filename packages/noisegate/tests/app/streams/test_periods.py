@@ -76,8 +76,8 @@ def test_a_period_has_one_answer_and_its_records_no_second_one(
     )
     for data, start, why in (
         (JANUARY, 3, "these are the records of period 1"),
-        (FEBRUARY.slice(1), 2, "period 2 was answered with other records"),
-        (EMPTY, 1, "2 of its periods have their records, and this would be period 1"),
+        (FEBRUARY.slice(1), 2, "period 2 was released with other records"),
+        (EMPTY, 1, "2 periods are released, and this would be period 1"),
         ((EMPTY, JANUARY), 3, "does not pay for corrections"),
     ):
         shutil.rmtree(tmp_path / f"s{start}", ignore_errors=True)
@@ -86,7 +86,9 @@ def test_a_period_has_one_answer_and_its_records_no_second_one(
         again.save(tmp_path / "s2") if start == 2 else None
         first.save(tmp_path / "s1") if start == 1 else None
     shutil.rmtree(tmp_path / "s.private")
-    with pytest.raises(OptionError, match="missing or empty: it lay beside the plan"):
+    with pytest.raises(
+        OptionError, match="missing or empty: it belongs beside the plan"
+    ):
         stream(EMPTY, start=3)
 
 
@@ -105,7 +107,9 @@ def test_what_a_stream_cannot_be_is_said(tmp_path, stream):
     with pytest.raises(OptionError, match="exists; choose another name"):
         plan_stream(**plan, periods=3), plan_stream(**plan, periods=3)
     stream(JANUARY, periods=1, schema=AGES)
-    with pytest.raises(OptionError, match="planned for 1 periods, and has all of them"):
+    with pytest.raises(
+        OptionError, match="planned for 1 periods, and all of them are released"
+    ):
         stream(FEBRUARY, start=2)
     with pytest.raises(OptionError, match="is not a period of the stream"):
         fit_period(FEBRUARY, stream=plan["path"], after=tmp_path / "s1")

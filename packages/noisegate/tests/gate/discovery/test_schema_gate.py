@@ -71,7 +71,9 @@ def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(
 
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
     discovery_plan = plan(1.0, 1e-5)
-    with pytest.raises(CalibrationError, match=r"costs epsilon=.* more than the 0\.9 "):
+    with pytest.raises(
+        CalibrationError, match=r"costs epsilon=.* more than the budget of 0\.9"
+    ):
         replace(discovery_plan, budget=Budget(epsilon=0.9, delta=1e-5))
     exactly = Budget(epsilon=discovery_plan.epsilon, delta=1e-5)
     assert replace(discovery_plan, budget=exactly).events == discovery_plan.events

@@ -177,7 +177,7 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
         model={"kind": "test"},
     )
     assert verify_model(folder).recomputed_epsilon <= 90.0
-    with pytest.raises(OptionError, match="handed out"):
+    with pytest.raises(OptionError, match="has returned its release"):
         session.release(final)
 
 

@@ -79,7 +79,9 @@ def test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period(
     )
 
     keep_seals(folder)
-    with pytest.raises(OptionError, match="planned for 3 periods, and has all of them"):
+    with pytest.raises(
+        OptionError, match="planned for 3 periods, and all of them are released"
+    ):
         stream(EMPTY, start=4)
     assert all(arrays == erased for arrays in held(folder)[0].values())
     assert held(folder)[1] == ["plan"]

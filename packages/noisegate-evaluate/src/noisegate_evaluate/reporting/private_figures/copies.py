@@ -9,11 +9,11 @@ COPIES = Figure(
 {% set copies = page.copies %}
 <section>
 <h2>Were records copied?</h2>
-<p>For each of {{ "{:,}".format(copies.synthetic) }} synthetic records the nearest of
-{{ "{:,}".format(copies.real) }} real records that the fit used, and the nearest of as
-many that it did not. Without copying, both are as near.</p>
+<p>For each of {{ "{:,}".format(copies.synthetic) }} synthetic records: the nearest of
+{{ "{:,}".format(copies.real) }} real records of the fit, and the nearest of as many
+held-out ones. Without copying, both distances are alike.</p>
 {{ table(["", "records of the fit", "held-out records"], [
-  ("nearest for this share of synthetic records",
+  ("nearest, for this share of synthetic records",
    copies.nearer | percent, (1 - copies.nearer) | percent),
   ("equal to one of them in every value",
    copies.same | percent, copies.same_held_out | percent),

@@ -54,7 +54,7 @@ def _share_card(shares: ColumnShares, key: str, compared_with: str) -> Card:
         [shares.column],
         numbered([str(cells[index]) for index in shown]),
         (shares.real[shown], shares.synthetic[shown]),
-        f"{percent(shares.distance)} of the records are in another cell.",
+        f"{percent(shares.distance)} of the records are in another bin.",
         (f"real ({compared_with})", "synthetic"),
     )
 
@@ -177,15 +177,15 @@ LARGEST = Figure(
 <div class="maps">
 <div>
 <h3>Columns</h3>
-{{ table(["column", "in another cell"], columns, "Columns that differ most") }}
+{{ table(["column", "in another bin"], columns, "Columns that differ most") }}
 </div>
 {% if pairs %}
 <div>
 <h3>Pairs of columns</h3>
 {{ table(["pair", "real", "synthetic", "difference"], pairs,
          "Pairs that differ most") }}
-<p class="soft">How strongly two columns move together, from 0 (not at all) to 1 (one
-decides the other).</p>
+<p class="soft">Strength of the association, from 0 (none) to 1 (one column determines
+the other).</p>
 </div>
 {% endif %}
 </div>
@@ -200,8 +200,7 @@ PAIRS = Figure(
     template="""
 <section>
 <h2>Pairs of columns</h2>
-<p>The darker, the more strongly two columns move together. The two maps should look
-alike.
+<p>Darker cells are stronger associations. The two maps should look alike.
 {%- if shown < page.column_count %} {{ shown }} of {{ page.column_count }} columns are
 shown: the label and those that differ most.
 {%- endif %}</p>
@@ -217,10 +216,10 @@ COLUMNS = Figure(
     template="""
 <section>
 <h2>Every column</h2>
-<p>Those that differ most come first.
-{%- if page.links %} The table is that of the parents, each beside what its children come
-to: their number, the mean and the last of their numbers, on a scale from 0 to 1 between
-the bounds of the schema, and the share of each of their levels.
+<p>Columns that differ most come first.
+{%- if page.links %} Each record of the parent table has summaries of its children:
+their number, the mean and the last of each numeric column, scaled to 0 to 1 between the
+bounds of the schema, and the share of each level.
 {%- endif %}</p>
 {{ key("real", "synthetic") }}
 {{ cards(columns) }}

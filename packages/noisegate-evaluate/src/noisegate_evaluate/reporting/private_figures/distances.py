@@ -52,12 +52,14 @@ DISTANCES = Figure(
 <section>
 <h2>Distances</h2>
 {% if is_of_images %}
-<p>Between sets of images; the last column says how far two real sets are apart.</p>
+<p>Distances between sets of images. The last column is the distance between two real
+sets.</p>
 {{ table(["figure", "synthetic against real", "real against real"], rows,
          "Distances") }}
 {% else %}
-<p>Share of the records that would have to move to another cell, on average over all
-columns, pairs and triples of columns.</p>
+<p>Total variation distance: the share of records that would have to move to another bin
+or cell for the counts to agree. Means over all columns, pairs and triples of
+columns.</p>
 {{ table(["", "synthetic against real", "by sampling alone", "largest"], rows,
          "Distances") }}
 {% endif %}

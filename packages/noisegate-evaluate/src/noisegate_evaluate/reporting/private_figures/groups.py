@@ -21,8 +21,8 @@ GROUPS = Figure(
     template="""
 <section>
 <h2>Groups of {{ column }}</h2>
-<p>Each figure in each group by itself, beyond what chance does: a copy may be good in
-the mean and bad for a few.</p>
+<p>Each figure within each group, beyond sampling error. A copy may be good on average
+and bad for a small group.</p>
 {% for sheet in sheets %}
 {{ table(sheet.headings | map("replace", ">", ""), sheet.rows, sheet.title) }}
 {% endfor %}

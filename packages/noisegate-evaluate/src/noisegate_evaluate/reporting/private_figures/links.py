@@ -47,16 +47,16 @@ LINKS = Figure(
 {% for link in links %}
 <section>
 <h2>{{ link.title[0] | upper }}{{ link.title[1:] }}</h2>
-<p>Shares of the parents, of pairs of records or of gaps that would have to move to
-another cell, 0 where both agree; and flaws, of which there must be none.</p>
+<p>Total variation distances of parents, of pairs of records and of gaps: 0 means that
+both agree. Then flaws, of which there must be none.</p>
 {{ table(["", "synthetic against real", "real against real", "largest"], link.figures,
          "Figures of " ~ link.title) }}
 {{ key("real", "synthetic") }}
 {{ cards(link.cards) }}
 {% if link.charts %}
 <h3>How a record goes with the next one of its parent</h3>
-<p>The darker, the more a column of a record (rows) says of one of the next record
-(columns). The two maps should look alike.
+<p>Darker cells are stronger associations of a column (rows) with a column of the next
+record (columns). The two maps should look alike.
 {%- if link.column_count > 41 %} The first 40 of {{ link.column_count }} columns are
 shown.
 {%- endif %}</p>

@@ -28,9 +28,9 @@ MODELS = Figure(
     template="""
 <section>
 <h2>What models learn</h2>
-<p>Models are trained on synthetic records and tested on real ones that the fit did not
-use{{ "; trained on real records, the same models reach the ceiling" if has_ceiling }}.
-Larger is better, but for errors.</p>
+<p>Models are trained on synthetic records and tested on held-out real
+ones{{ "; the ceiling is reached by the same models trained on real records" if has_ceiling }}.
+Larger is better, except for errors.</p>
 {{ table(headings, rows, "Scores of models") }}
 </section>
 """,

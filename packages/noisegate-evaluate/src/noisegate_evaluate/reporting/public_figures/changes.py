@@ -119,8 +119,8 @@ changes). Differences are in percentage points, with their 95 % intervals.</p>
 <p>In the last period no share of a single column differs from that of all periods before
 by more than noise and chance explain.</p>
 {% else %}
-<p>What changes from period to period cannot be told yet: this is the first one, or a
-period has too few records beside the noise.</p>
+<p>Changes from period to period are not known yet: this is the first period, or a
+period has too few records for the noise.</p>
 {% endif %}
 {% if drawn %}
 <p>The shares that differ most, period by period, with twice the standard deviation of

@@ -142,13 +142,14 @@ HELD_OUT = Figure(
     template="""
 <section>
 <h2>Queries that the fit did not see</h2>
-<p>Counts of pairs of columns were measured that the model was not fitted to, so that the
-copy can be scored in public. {{ explained }} of {{ cells }} cells agree within noise and
-draw, where about 95 of 100 would if the copy were exact.
+<p>Some counts of pairs of columns were measured but not used in the fit, so that the
+copy can be scored in public. {{ explained }} of {{ cells }} cells agree within noise
+and sampling error. About 95 of 100 would if the copy were exact.
 {% if error %}
-Beyond noise and draw a cell is typically off by {{ error | percent }} of the records.
+Beyond noise and sampling error a cell is typically off by {{ error | percent }} of the
+records.
 {%- else %}
-Beyond noise and draw no error can be seen.
+Beyond noise and sampling error there is no visible error.
 {%- endif %}</p>
 {{ key("measured, with noise (± 2 standard deviations)", "synthetic") }}
 {{ cards(unfitted) }}
@@ -165,15 +166,15 @@ BLUR = Figure(
 <section class="screen">
 <h2>How much the noise blurs</h2>
 {% if columns %}
-<p>Of 100 records, how many the noise alone puts into a wrong cell of a column or of a
-pair of columns, on average. The fit then removes a part of that noise: this is what to
-expect at worst.</p>
+<p>Expected total variation distance caused by the noise alone: of 100 records, how many
+fall into a wrong bin of a column or a wrong cell of a pair of columns. The fit removes
+a part of that noise, so this is an upper estimate.</p>
 <details><summary>Column by column</summary>
 {{ table(["column", "cells", "expected error"], columns, "Expected error of columns") }}
 </details>
 {% endif %}
 {% if errors %}
-<p>Pairs of columns, where they were measured: the darker, the more blurred
+<p>Measured pairs of columns. Darker cells are more blurred
 {%- if worst %}; the worst is {{ worst[0].columns | join(" × ") }} with
 {{ worst[0].misplaced | percent }}{% endif %}.</p>
 {{ chart(errors, "expected error of pairs") }}
@@ -190,13 +191,14 @@ synthetic records keep.</p>
 {% endif %}
 {% if page.unmeasured_pairs %}
 <p><strong>{{ unmeasured }} not measured{{ " (hatched above)" if errors }}: their columns
-are independent in this copy, but for what other pairs imply. Draw no conclusion from
+are independent in this copy, except for what other pairs imply. Draw no conclusion from
 that.</strong></p>
 {% endif %}
 {% endif %}
 {% if page.discrepancy is not none and (page.discrepancy | number) != "–" %}
-<p>The fit ended at {{ page.discrepancy | number }} times the distance from the measured
-numbers that their noise explains; 1 is as near as can be.</p>
+<p>The distance of the fitted model from the measured values is
+{{ page.discrepancy | number }} times what their noise explains; 1 is the best
+possible.</p>
 {% endif %}
 {% for bound in page.bounds %}
 <p class="soft">{{ bound }}</p>

@@ -7,8 +7,8 @@ KNOWLEDGE = Figure(
     template="""
 <section>
 <h2>Assumed public knowledge</h2>
-<p>The following was taken as public knowledge, and nothing was learnt about it from the
-records{{ ", but for what was estimated as stated above" if bought }}.</p>
+<p>The following was assumed to be public. Nothing of it was read from the
+records{{ ", except what was estimated as stated above" if bought }}.</p>
 {% if page.columns is not none %}
 <details class="screen">
 <summary>The {{ page.columns | length }} columns and their values</summary>
@@ -29,18 +29,18 @@ records{{ ", but for what was estimated as stated above" if bought }}.</p>
 {%- if labels %}, with a label out of {{ labels | join(", ") }}{% endif %}.</p>
 {% endif %}
 {% if page.weights %}
-<p>The column <code>{{ page.weights }}</code> holds survey weights: how many people of
-the population each record is one of. Shares and means of the population must be
-weighted by it.</p>
+<p>The column <code>{{ page.weights }}</code> holds survey weights: the number of people
+in the population that each record represents. Weight shares and means of the population
+by it.</p>
 {% endif %}
 {% if page.relations %}
-<p>In every synthetic record this holds. The columns on the left were computed, and not
-measured:</p>
+<p>These relations hold in every synthetic record. The columns on the left were
+computed, not measured:</p>
 <ul>{% for relation in page.relations %}<li><code>{{ relation }}</code></li>
 {%- endfor %}</ul>
 {% endif %}
 {% if page.constraints %}
-<p>Every synthetic record keeps to these rules:</p>
+<p>Every synthetic record satisfies these rules:</p>
 <ul>{% for rule in page.constraints %}<li><code>{{ rule }}</code></li>{% endfor %}</ul>
 {% endif %}
 <details class="screen"><summary>Settings of the method {{ certificate.method }}</summary>
@@ -55,10 +55,10 @@ CHECK = Figure(
     template="""
 <section>
 <h2>Check it yourself</h2>
-<p>With the model folder, without the real records and without trust in who made it.
+<p>You need the model folder, not the real records, and need not trust whoever made it.
 <code>verify</code> recomputes ε from the table above and compares every file with its
-hash; <code>report</code> makes this page again
-{{- ", but for its heading and date" if page.is_dated }}:</p>
+hash; <code>report</code> writes this page again
+{{- ", except for its heading and date" if page.is_dated }}:</p>
 <pre tabindex="0"><code>noisegate verify MODEL
 noisegate report MODEL -o DIR</code></pre>
 <p>Both are commands of noisegate {{ certificate.version }} or newer:
@@ -81,11 +81,11 @@ noise
 {%- if page.has_moments %}. Rows of <code>noisegate sample --calibrated</code> have the
 means, correlations and regressions that it estimates, and no intervals either
 {%- endif %};</li>
-<li>for rare combinations, outliers or small groups: the noise is larger than what few
-records share;</li>
+<li>for rare combinations, outliers or small groups: the noise is larger than counts of
+a few records;</li>
 {% if page.unmeasured_pairs %}
-<li>for conclusions on the {{ unmeasured }} not measured: here they are independent, but
-for what other pairs imply;</li>
+<li>for conclusions on the {{ unmeasured }} not measured: here they are independent,
+except for what other pairs imply;</li>
 {% endif %}
 <li>for more precision than the error bars support;</li>
 <li>as a proof that another release from the same records is safe.</li>

@@ -59,15 +59,15 @@ LINKS = Figure(
 <section class="screen">
 <h2>{{ link.title[0] | upper }}{{ link.title[1:] }}</h2>
 <p>Measured shares with twice the standard deviation of their noise, beside those of
-{{ "{:,}".format(link.families) }} synthetic families. Each unit counts once in them,
-however many records belong to it: with the mean over these. Those who have none, and
-what a first record has no gap to, count as missing.</p>
+{{ "{:,}".format(link.families) }} synthetic families. Each unit counts once, with the
+mean over its records. Units without records, and the gap before a first record, count
+as missing.</p>
 {{ key("measured, with noise (± 2 standard deviations)", "synthetic") }}
 {{ cards(link.cards) }}
 {% if link.errors %}
 <h3>How much the noise blurs their pairs</h3>
-<p>Of 100 units, how many the noise alone puts into a wrong cell on average; the fit then
-removes a part of it.</p>
+<p>Of 100 units, how many the noise alone puts into a wrong cell on average. The fit
+removes a part of this noise.</p>
 {{ chart(link.errors, "expected error of pairs") }}
 {% endif %}
 </section>

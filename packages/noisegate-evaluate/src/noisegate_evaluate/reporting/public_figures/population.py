@@ -94,8 +94,8 @@ POPULATION = Figure(
 <section class="screen">
 <h2>The population</h2>
 <p>Shares and means weighted by <code>{{ page.weights }}</code>, from the release alone,
-with 95 % intervals that count the noise and the sample. They leave out the strata and
-clusters of a survey, which may widen them.</p>
+with 95 % intervals that account for the noise and for sampling. They ignore strata and
+clusters of the survey, which may widen them.</p>
 {{ table(["", "estimate", "95 % interval"], rows, "Shares and means of the population") }}
 </section>
 """,

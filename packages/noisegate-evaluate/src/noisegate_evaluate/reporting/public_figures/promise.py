@@ -12,23 +12,23 @@ PROMISE = Figure(
 <div>
 <p><strong>{{ protection }}</strong></p>
 <p>Somebody wants to find out about {{ somebody }}. They hold the synthetic records, the
-model and this page, they know every other record, and they have unlimited time. All the
-same, of 100 guesses
+model and this page, they know every other record, and they have unlimited time. Even
+so, at most {{ right }} of 100 guesses
 {{ "which of two answers is the true one" if replaced else
-   "whether that one is among the real records" }}
-at most {{ right }} are right, where a coin gets 50.</p>
-<p>If they are careful and wrongly suspect no more than 5 of 100, they find at most
-{{ "%g" | format(caught) }} of 100.<span class="screen"> The curve shows this for any
-degree of care; on the dashed line are blind guesses.</span></p>
+   "whether that record is in the data" }}
+can be right; tossing a coin gets 50.</p>
+<p>If they wrongly suspect no more than 5 of 100 who are not in the data, they find at
+most {{ "%g" | format(caught) }} of 100 who are.<span class="screen"> The curve shows this
+for every rate of false alarms; the dashed line is blind guessing.</span></p>
 <p>In the words of the proof: what was made from the private records satisfies
 <strong>({{ "%g" | format(certificate.epsilon) }},
 {{ "%g" | format(certificate.delta) }})-differential privacy</strong>.
 {{ neighbours | replace("two data sets", "Two data sets") }}. Privacy unit:
-{{ certificate.unit if whole else somebody }}.<span class="screen"> The curve follows
-from all that was run{{ ", the estimate of the schema included"
+{{ certificate.unit if whole else somebody }}.<span class="screen"> The curve covers
+all queries{{ ", the estimate of the schema included"
 if together is not sameas certificate }}, at every δ.</span></p>
 <p>It says nothing about other releases from the same records: their costs add up, and a
-ledger keeps count of them.</p>
+ledger tracks them.</p>
 </div>
 {{ chart(tradeoff, "what an attacker can reach") }}
 </div>
@@ -69,8 +69,8 @@ added once to each value before it is released.<span class="paper"> Method
 </div>
 <p class="soft">Noise: standard deviation, in the units of a record’s vector. It has no
 seed; its randomness came from the operating system. All queries together cost
-ε = {{ "%.6g" | format(recomputed) }} at δ = {{ "%g" | format(certificate.delta) }}; what
-each costs alone does not add up to that.</p>
+ε = {{ "%.6g" | format(recomputed) }} at δ = {{ "%g" | format(certificate.delta) }}; the
+costs of single queries do not add up to it.</p>
 {% if certificate.ledger %}
 <p>The cost is recorded in a ledger:
 {% for name, value in certificate.ledger.items() %}

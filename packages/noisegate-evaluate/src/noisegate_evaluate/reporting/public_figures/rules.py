@@ -21,14 +21,14 @@ RULES = Figure(
     data=_broken_rules,
     template="""
 <section>
-<h2>Rules that the model rarely keeps</h2>
+<h2>Rules that the model often breaks</h2>
 {% if page.rules is not none %}
 <p><strong>Of {{ "{:,}".format(page.rules.drawn) }} records that the model drew for this
-page only {{ "{:,}".format(page.rules.accepted) }} ({{ share }}) keep to every rule of
+page only {{ "{:,}".format(page.rules.accepted) }} ({{ share }}) satisfy every rule of
 the schema.</strong> The others are drawn again, which shifts the columns that rules
 name.
 {% if not page.tables %}
-Too few are left to be shown beside what was measured.
+Too few are left to be compared with the measured values.
 {% endif %}
 For many records <code>sample</code> may refuse.</p>
 {{ table(["rule", "records of the model that break it"], rows,

@@ -335,7 +335,7 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         UInt8[Tensor, "rows height width channels"],
         UInt8[Tensor, "rows draws height width channels"],
     ]:
-        """Returns public images and what is drawn for their features, to be looked at."""
+        """Returns public images and what is drawn for their features, to be examined."""
         random = self._random(2, 0)
         chosen = torch.randperm(len(self._known.pixels), generator=random)[:rows]
         features = self._known.features[chosen].repeat_interleave(draws, dim=0)

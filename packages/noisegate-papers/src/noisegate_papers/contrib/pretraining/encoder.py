@@ -1,4 +1,4 @@
-"""Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
+"""Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to distinguish the labels of public images.
 
 The small one is the encoder of the package. The other is torchvision's ResNet18 (He et
 al., CVPR 2016), which DP-MEPF takes for grey images: `network="torchvision:resnet18"`

@@ -161,7 +161,7 @@ class Pretraining(ABC, Generic[_S]):
         """Takes a step and returns its loss."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns everything that `load_state_dict` needs to go on with the same bits."""
+        """Returns everything that `load_state_dict` needs to continue with the same bits."""
         parts = joined(**{name: part.state_dict() for name, part in self.parts.items()})
         return parts | {
             "step": torch.tensor(self.step),

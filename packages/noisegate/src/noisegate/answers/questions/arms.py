@@ -100,7 +100,7 @@ def arms_of(
     Raises:
         OptionError: if a column does not fit the question.
         NotMeasuredError: if no table holds three columns that are needed together, or
-            the noise hides the records of an arm.
+            the records of an arm are too noisy.
     """
     columns = [outcome, *regressors]
     for name in columns:
@@ -114,8 +114,8 @@ def arms_of(
         records, variance = of_arm.total
         if records < _MIN_VISIBLE * np.sqrt(variance):
             raise NotMeasuredError(
-                f"query {question.text!r}: the noise hides the records with {group} = "
-                f"{level_text(level)}."
+                f"query {question.text!r}: too noisy to see the records with "
+                f"{group} = {level_text(level)}."
             )
         try:
             moments.append(moments_of_columns(question, of_arm, columns))

@@ -118,8 +118,8 @@ def counts_with_cell(
             return table, cells.index(cell)
     text = evidence.limit_text(columns[0], cell.low)
     raise NotMeasuredError(
-        f"query {question.text!r}: {text!r} was counted together with the numbers "
-        "beside it, for the noise is large; ask with a larger epsilon."
+        f"query {question.text!r}: {text!r} was counted in one bin with its "
+        "neighbours, because the noise is large; fit with a larger epsilon."
     )
 
 

@@ -114,7 +114,7 @@ class Quantile(Question):
     def _quantiles_of_group(
         self, table: NoisyTable, group: str, evidence: Evidence, intervals: Intervals
     ) -> list[Estimate]:
-        """Returns the quantiles of a group, or that the noise hides its records.
+        """Returns the quantiles of a group, or that its records are below the noise.
 
         Args:
             table: Counts of the number in the group.
@@ -124,7 +124,7 @@ class Quantile(Question):
         """
         records, variance = table.total
         if records < _MIN_VISIBLE * math.sqrt(variance):
-            reason = f"{TOO_NOISY}: the records of the group cannot be seen"
+            reason = f"{TOO_NOISY}: the group cannot be distinguished from the noise"
             return [Estimate(question=self.text, name=group, refused=reason)]
         distribution = with_limits(
             distribution_of_tables([table]), evidence, self.column

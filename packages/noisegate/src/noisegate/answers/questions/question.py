@@ -82,7 +82,7 @@ class Question(ABC):
         Raises:
             OptionError: if the columns are not of the kind that it is about.
             NotMeasuredError: if they were not measured, or not together.
-            DrownedError: if the noise hides where a number lies.
+            TooNoisyError: if a number is too noisy to be located.
         """
 
     def refused(self, reason: str) -> list[Estimate]:

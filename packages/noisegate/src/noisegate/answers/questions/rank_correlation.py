@@ -1,7 +1,7 @@
 """``rankcorr(x, y)``: Spearman's correlation, from a table of counts.
 
 Ranks do not mind how long the tail of a number is, so a default release answers for
-amounts whose moments the noise hides. Records of one cell share its middle rank. With u
+amounts whose moments are too noisy. Records of one cell share its middle rank. With u
 and v such ranks, as shares of all records, the correlation is
 
     ρ = c · Cov(u, v) / √(Var u · Var v),    c = 1 / √(r_u · r_v)

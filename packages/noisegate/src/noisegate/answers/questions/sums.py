@@ -33,7 +33,7 @@ def moments_of_columns(
     Raises:
         OptionError: if there is no such column, or one is named twice.
         NotMeasuredError: if they were not measured, or not together.
-        DrownedError: if the noise hides where a number lies.
+        TooNoisyError: if a number is too noisy to be located.
     """
     for name in columns:
         evidence.check_term(name)

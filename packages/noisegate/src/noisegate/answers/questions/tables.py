@@ -92,7 +92,7 @@ class Independence(QuestionOfTwoColumns):
             raise self.error(": a test needs two columns with two levels or more each.")
         result = independence_test(table, intervals)
         if result is None:
-            return self.refused(f"{TOO_NOISY}: no count can be seen")
+            return self.refused(f"{TOO_NOISY}: no count exceeds the noise")
         return [
             Estimate(
                 question=self.text,
@@ -127,7 +127,9 @@ class CrossTabulation(QuestionOfTwoColumns):
         except LookupError:
             raise _not_measured_together(self, self.columns) from None
         if shares is None:
-            return self.refused(f"{TOO_NOISY}: the number of records cannot be seen")
+            return self.refused(
+                f"{TOO_NOISY}: the number of records does not exceed the noise"
+            )
         row_cells, column_cells = shares.domain.cells
         return [
             Estimate(
@@ -199,14 +201,14 @@ def independence_test(
     """Tests whether two columns are independent, with noise in the null.
 
     The null is simulated: tables with the margins of the noisy one, records drawn from
-    them unless the records themselves are asked about, and noise added anew.
+    them unless the records themselves are asked about, and noise added again.
 
     Args:
         table: Noisy counts of two columns.
         intervals: Say whether the records themselves are asked about.
 
     Returns:
-        The result; None where the noise hides all counts.
+        The result; None if no count exceeds the noise.
     """
     counts = table.counts
     records = max(float(counts.sum()), 1.0)

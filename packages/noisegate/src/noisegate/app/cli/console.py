@@ -5,7 +5,7 @@ error::
 
     OUT, print_json ──► standard output   results: a table, a sentence, one JSON object
     say ──────────────► standard error    what the operator may know
-    show_progress ────► standard error    a bar, in a terminal alone
+    show_progress ────► standard error    a bar, or a line now and then
     warn ─────────────► standard error    what the operator must know
 
 With --quiet, `ERR` prints nothing: what is said and shown is left out, in every verb.
@@ -33,7 +33,7 @@ from rich.table import Table
 
 from noisegate.atomic import shown_path
 from noisegate.errors import OptionError
-from noisegate.progress import Tell, bar
+from noisegate.progress import Tell, bar, console_lines, shows_bars
 
 if TYPE_CHECKING:
     from noisegate.answers.verdict import Verdict
@@ -49,7 +49,7 @@ _MAY_BE_BLANK = {"label"}
 
 
 class _PatientConsole(Console):
-    """A console that goes on in silence when nobody reads its output any more.
+    """A console that continues in silence when nobody reads its output any more.
 
     The work may be half paid for by then, so a closed pipe must not stop it.
     """
@@ -227,7 +227,10 @@ def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Tabl
 
 
 def show_progress(title: str, total: int | None) -> AbstractContextManager[Tell]:
-    """Shows how far a piece of work is, on standard error; in a terminal alone.
+    """Shows how far a piece of work is, on standard error.
+
+    A terminal shows a bar. Elsewhere, as in a scheduler's log, a line follows every
+    half minute.
 
     Args:
         title: What is done, as in "Sampling".
@@ -236,7 +239,9 @@ def show_progress(title: str, total: int | None) -> AbstractContextManager[Tell]
     Returns:
         A block of work. It yields a function that takes the amount done and a note.
     """
-    return bar(title, total, ERR)
+    if shows_bars(ERR):
+        return bar(title, total, ERR)
+    return console_lines(title, total, ERR)
 
 
 class VerbGroup(typer.core.TyperGroup):

@@ -21,7 +21,7 @@ def example_command(
 ) -> None:
     """Write a table of 20,000 simulated patients and its schema, to try commands on.
 
-    They are nobody's records. One in five is kept aside to test on.
+    They are nobody's records. One in five is held out for evaluation.
 
     Example: `noisegate example trial`
     """
@@ -44,9 +44,10 @@ def example_command(
         print_json(paths)
         return
     OUT.print(
-        f"{paths['records']}: simulated patients. {paths['test']}: others, to test on. "
-        f"{paths['schema']}: what is public about their columns.\n"
-        f"Next: noisegate plan --schema {paths['schema']} --epsilon 1 --records 16000",
+        f"{paths['records']}: simulated patients. {paths['test']}: held-out "
+        f"patients, to evaluate on. {paths['schema']}: the public description of "
+        f"the columns.\nNext: noisegate plan --schema {paths['schema']} --epsilon "
+        "1 --records 16000",
         soft_wrap=True,
         markup=False,
     )

@@ -103,8 +103,8 @@ def fit_command(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with an interrupted fit; costs nothing. Reads DATA again where "
-            "queries or steps are left.",
+            help="Continue an interrupted fit, at no further cost. DATA is read again "
+            "if queries or steps remain.",
         ),
     ] = False,
     stream: Annotated[
@@ -236,8 +236,8 @@ def locate_records(
         name = table_name(Path(path))
         if name in paths:
             raise OptionError(
-                f"DATA {shown_path(Path(path))}: there is another path for the table "
-                f"{name!r}, {shown_path(Path(paths[name]))}; give one."
+                f"DATA {shown_path(Path(path))}: a second path is given for the "
+                f"table {name!r}, {shown_path(Path(paths[name]))}; give one."
             )
         paths[name] = path
     return schema.parts(paths)
@@ -294,7 +294,7 @@ class ConsoleObserver:
         warn(text)
 
     def working(self, title: str, total: int | None) -> AbstractContextManager[Tell]:
-        """Shows the progress of a block of work, in a terminal."""
+        """Shows the progress of a block of work."""
         return show_progress(title, total)
 
     def option(self, name: str, *value: Any) -> str:
@@ -335,7 +335,7 @@ class ConsoleObserver:
         Args:
             run: What is asked for.
             gate: The gate before the records.
-            plan: What will be released, with its price.
+            plan: What will be released, with its cost.
             data: Path of the records, or of each linked table by name.
         """
         from noisegate.methods.abilities import ChosenByAuto
@@ -357,8 +357,8 @@ class ConsoleObserver:
         # The number of skipped images is not public, and logs are passed on.
         if run.on_error == "skip" and not ERR.is_terminal:
             say(
-                "Images that cannot be used are left out; how many is private, and "
-                "only said in a terminal."
+                "Unusable images are left out. Their number is private and shown "
+                "only in a terminal."
             )
         warn_about_delta(gate.budget.delta, gate.records)
         warn_about_constraints(gate.schema)
@@ -382,7 +382,7 @@ class ConsoleObserver:
         if gate.skipped and ERR.is_terminal:
             warn(
                 f"{gate.skipped:,} images could not be used and were left out. "
-                "How many is private: keep it to yourself."
+                "This number is private."
             )
 
     def kept(self, error: BaseException, text: str, call: str) -> None:
@@ -453,7 +453,7 @@ def _show_fit(
     """Prints what a fit has made, for people.
 
     Args:
-        release: What left the gate.
+        release: The release.
         summary: How the fit ended; None for a classifier.
         out: Folder of the model.
         seconds: How long the fit took.

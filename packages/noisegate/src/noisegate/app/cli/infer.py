@@ -2,7 +2,7 @@
 
 An answer is an estimate with its confidence interval, or a test with its p-value; a
 query has one for each group, coefficient or pair. Those of one query are one table,
-with what the noise hides below it::
+with what is too noisy below it::
 
     mean(age) by job
                    estimate  95% from     to  by noise  by sampling
@@ -53,9 +53,9 @@ def infer_command(
 ) -> None:
     """Answer queries with valid confidence intervals, from what was released. Costs no privacy; reads no private data.
 
-    P-values and standard errors of synthetic rows are wrong, however many rows there
-    are. These account for the noise of the release, for the sampling of the records and
-    for the width of cells. `fit --for-inference` narrows them.
+    The intervals account for the noise of the release, the sampling of the records and
+    the width of bins. P-values and standard errors computed on synthetic rows are
+    wrong, however many rows there are. `fit --for-inference` narrows them.
 
     Example: `noisegate infer model "mean(wage) by sex" "wage ~ age + sex"`
     """

@@ -56,14 +56,14 @@ Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 @app.command("register")
 def register_command(
     dataset: Dataset,
-    epsilon: Annotated[float, typer.Option(help="Cap on ε over all runs, for good.")],
+    epsilon: Annotated[float, typer.Option(help="Cap on ε over all runs; permanent.")],
     delta: Delta = 1e-5,
     adjacency: Adjacency = "add-remove",
     unit: Unit = "record",
     schema: Annotated[
         Path | None,
         typer.Option(
-            help="Schema file of linked tables: it says what the unit is, in place of "
+            help="Schema file of linked tables, which defines the unit, instead of "
             "--unit."
         ),
     ] = None,
@@ -124,8 +124,8 @@ def _linked_unit(path: Path, unit: str) -> str:
     schema = read_schema(path)
     if not is_linked(schema) or unit != RECORD:
         raise OptionError(
-            f"--schema {path} says the unit of linked tables; for one table give "
-            "--unit alone."
+            f"--schema {path} defines the unit of linked tables; for one table "
+            "give --unit instead."
         )
     return linked_unit(schema.names)
 
@@ -162,8 +162,10 @@ def show_command(
     rows = [_account_row(account) for account in accounts]
     OUT.print(table(f"Ledger {book.location}", headings, rows))
     OUT.print(
-        "left ε: the most that one more run may cost; done, open and void: numbers of "
-        "runs; open ones are spent."
+        "left ε: the most that one more run may cost. Spent and left may add up to "
+        "more than the cap, because several runs together cost less than the sum "
+        "of their costs. done, open, void: numbers of runs; open runs count as "
+        "spent."
     )
     for account in accounts:
         has_runs = account.committed + account.reserved > 0
@@ -279,7 +281,7 @@ def _entry_fields(entry: Entry) -> dict[str, object]:
 
 @app.command("check")
 def check_command(ledger: LedgerOption = None, as_json: Json = False) -> None:
-    """Recompute the hash chain and every account; an edited, removed or reordered entry is found."""
+    """Recompute the hash chain and every account; find edited, removed or reordered rows."""
     book = Ledger(ledger)
     entry_count = book.check()
     if as_json:

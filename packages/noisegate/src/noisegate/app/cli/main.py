@@ -152,7 +152,7 @@ def _load_verb(name: str) -> typer.Typer | Callable[..., None]:
             raise OptionError(reason)
 
         # Its line in the help of the program.
-        missing_verb.__doc__ = "What this takes is not installed."
+        missing_verb.__doc__ = "A package that this needs is not installed."
         return missing_verb
 
 
@@ -399,10 +399,11 @@ def _fault_message(error: Exception) -> str:
         whose = "noisegate"
         cure = "Please report it."
     return (
-        f"this is a fault in {whose}: {type(error).__name__} in {location}. What it "
-        f"says may hold private values and is not shown; {_TRACEBACK_VARIABLE}=1 in the "
-        f"environment shows it. {cure} If a fit left OUT.partial behind, its budget is "
-        "not lost: `noisegate fit --resume --out OUT` goes on from there."
+        f"this is a fault in {whose}: {type(error).__name__} in {location}. Its "
+        "message may hold private values and is not shown; "
+        f"{_TRACEBACK_VARIABLE}=1 in the environment shows it. {cure} If a fit "
+        "left OUT.partial behind, its budget is not lost: `noisegate fit --resume "
+        "--out OUT` continues it."
     )
 
 

@@ -265,9 +265,9 @@ class ImageOptions:
             return None
         if self.classes is None:
             raise OptionError(
-                "--classes is missing: which labels there may be is public knowledge; "
-                "read off private images it would tell that somebody has a rare one. "
-                "Give their number or their names, or --unlabelled."
+                "--classes is missing: the possible labels are public knowledge; "
+                "read off private images, they would reveal that somebody has a "
+                "rare one. Give their number or their names, or --unlabelled."
             )
         return _parse_labels(self.classes)
 
@@ -289,8 +289,8 @@ class SettingOptions:
         bool,
         Option(
             "--for-inference",
-            help="With pairwise: three tenths of the budget for second moments of all "
-            "columns, from which `infer` answers more exactly; --set "
+            help="With pairwise: spend three tenths of the budget on second moments of "
+            "all columns, which makes `infer` more precise; --set "
             'moments=["age","wage"] for some of them.',
         ),
     ] = False
@@ -516,7 +516,7 @@ class PlanOptions(FitOptions):
 def _typed_default(default: Any) -> Any:
     """Returns the default of an option as the command line reads it."""
     if default is MISSING:
-        return None  # of settings, whose default is made anew each time
+        return None  # of settings, whose default is made again each time
     return default.value if isinstance(default, Enum) else default
 
 

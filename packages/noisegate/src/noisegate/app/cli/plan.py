@@ -1,4 +1,4 @@
-"""`noisegate plan`: see the price before paying. `noisegate methods`: list methods.
+"""`noisegate plan`: see the cost before the run. `noisegate methods`: list methods.
 
 A plan follows from public facts alone: the schema, the budget and the method. Nothing
 private is read, and nothing is spent, so that it can be asked for as often as one
@@ -47,9 +47,9 @@ def plan_command(
         list[str] | None,
         Option(
             metavar="ANSWER",
-            help="In place of --epsilon: find the least that answers as exactly as "
-            "this, for instance 'mean(wage) by sex ±2 % at 95 %' (of the range of "
-            "wage) or 'wage ~ age + sex +- 0.05'; with --records. Repeatable.",
+            help="Instead of --epsilon: find the smallest ε with this precision, for "
+            "instance 'mean(wage) by sex ±2 % at 95 %' (of the range of wage) or "
+            "'wage ~ age + sex +- 0.05'; with --records. Repeatable.",
         ),
     ] = None,
     like: Annotated[
@@ -126,8 +126,8 @@ def plan_command(
         return
     if epsilon is None:
         raise OptionError(
-            "--epsilon is missing: the ε of the guarantee, such as 1; or say what is "
-            "wanted by --want."
+            "--epsilon is missing: the ε of the guarantee, such as 1; or state the "
+            "wanted precision with --want."
         )
     run = options.to_run()
     analyses: list[dict[str, Any]] | None = None

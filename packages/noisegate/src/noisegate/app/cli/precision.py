@@ -77,8 +77,8 @@ def show_smallest_epsilon(
     settings = options.request.settings
     if set(settings) - {"moments_share"}:
         raise OptionError(
-            "--want takes no --set but moments_share, and no --analyses; leave out "
-            "what else is given."
+            "--want accepts only --set moments_share, and no --analyses; leave out "
+            "the others."
         )
     records = _stand_in_count("--want", schema, options)
     shares: Sequence[float] = SHARES
@@ -114,12 +114,12 @@ def _show_command(smallest: Price) -> None:
     from noisegate.app.analyses import EPSILONS
 
     if not smallest.reached:
-        OUT.print(f"No epsilon up to {EPSILONS[-1]:g} does.")
+        OUT.print(f"No epsilon up to {EPSILONS[-1]:g} suffices.")
         return
     if smallest.epsilon == EPSILONS[0]:
-        qualification = "the least that was tried"
+        qualification = "the smallest value tried"
     else:
-        qualification = "the least of those tried that do"
+        qualification = "the smallest value tried that suffices"
     OUT.print(
         f"epsilon = {smallest.epsilon:g} is {qualification}:\n"
         f"  noisegate fit --epsilon {smallest.epsilon:g} --method pairwise "
@@ -169,7 +169,7 @@ def predict_widths(
     if not as_json:
         _show_widths(epsilon, predictions)
         say(_describe_stand_in(stand_in))
-    # A price only for its JSON of each answer; its other fields are not used.
+    # A cost only for its JSON of each answer; its other fields are not used.
     priced = Price(epsilon=epsilon, moments_share=0.0, met=predictions)
     widths: list[dict[str, Any]] = priced.to_json()["wants"]
     return widths
@@ -192,17 +192,17 @@ def _stand_in_count(option: str, schema: Schema, options: PlanOptions) -> int:
     is_one_table = not is_linked(schema) and schema.images is None
     if not is_one_table or options.request.method not in (AUTO, "pairwise"):
         raise OptionError(
-            f"{option} is of answers of one table by 'pairwise'; leave it out."
+            f"{option} applies to one table with method 'pairwise' only; leave it out."
         )
     if options.request.unit_column or options.request.contributions:
         raise OptionError(
-            f"{option} is of one record each; leave out --unit-column and "
-            "--contributions."
+            f"{option} takes each record as a privacy unit; leave out "
+            "--unit-column and --contributions."
         )
     if options.request.records is None or options.request.records > _MAX_STAND_INS:
         raise OptionError(
-            f"{option} needs --records, about how many the public knows of, up to "
-            f"{_MAX_STAND_INS:,}."
+            f"{option} needs --records, a public estimate of the number of "
+            f"records, at most {_MAX_STAND_INS:,}."
         )
     return options.request.records
 
@@ -249,8 +249,12 @@ def _describe_stand_in(stand_in: EncodedTable | None) -> str:
     """Returns which records the answers were tried on, and what that means."""
     if stand_in is None:
         records = (
-            "made-up records: numbers even between their bounds, levels equally common"
+            "simulated records, with numbers uniform between their bounds and "
+            "equally common levels"
         )
     else:
         records = "public records"
-    return f"Judged by {records}. Where records vary more, intervals are wider."
+    return (
+        f"Estimated from {records}. If the private records vary more, intervals are "
+        "wider."
+    )

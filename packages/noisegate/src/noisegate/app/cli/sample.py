@@ -58,8 +58,8 @@ def sample_command(
         typer.Option(
             "--records",
             "-n",
-            help="Number of synthetic records; of linked tables, of those of the "
-            "first. Left out with --given.",
+            help="Number of synthetic records (linked tables: of the first table). Not "
+            "with --given.",
         ),
     ] = None,
     out: Annotated[
@@ -77,9 +77,10 @@ def sample_command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="New folder to hand out: the records, as synthetic.csv (images: "
-            "synthetic.parquet) or under the name that --out says, datapackage.json "
-            "(Frictionless), croissant.json (MLCommons) and the certificate.",
+            help="New folder to share: the records, as synthetic.csv (images: "
+            "synthetic.parquet) or under the name that --out says, "
+            "datapackage.json (Frictionless), croissant.json (MLCommons) and the "
+            "certificate.",
         ),
     ] = None,
     licence: Annotated[
@@ -87,12 +88,14 @@ def sample_command(
         typer.Option(
             "--license",
             metavar="NAME|URL",
-            help="With --package: under which the records are handed out.",
+            help="With --package: licence of the records.",
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=MOST_SEED, help="For the same records again."),
+        typer.Option(
+            min=0, max=MOST_SEED, help="Seed, to draw the same records again."
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -106,15 +109,15 @@ def sample_command(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="As many records with each value of this column, whatever their "
-            "shares: --even diagnosis.",
+            help="Equal numbers of records for each value of this column: --even "
+            "diagnosis.",
         ),
     ] = None,
     independent: Annotated[
         bool,
         typer.Option(
             "--independent",
-            help="Draw each row alone, and not spread out as in a stratified survey.",
+            help="Draw each row independently, instead of stratified.",
         ),
     ] = False,
     calibrated: Annotated[
@@ -130,8 +133,8 @@ def sample_command(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="The same of these columns alone, which agree the better the fewer "
-            "they are. Repeatable.",
+            help="Like --calibrated, for this column only; fewer columns agree better. "
+            "Repeatable.",
         ),
     ] = None,
     copies: Annotated[
@@ -140,18 +143,18 @@ def sample_command(
             metavar="M",
             min=2,
             max=1000,
-            help="Write a copy of the model and one of each of M refits to it, each "
-            "with -n records, one below the other: their spread tells the error of "
-            "whatever is computed from each. A refit takes as long as the fit.",
+            help="Write a copy from the model and one from each of M refits, with -n "
+            "records each, one below the other. Their spread estimates the error "
+            "of any statistic computed on each. A refit takes as long as the fit.",
         ),
     ] = None,
     given: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Complete the records of this file: what it has stays, missing cells "
-            "are filled, and columns that it lacks are added, as the model has them "
-            "given the rest.",
+            help="Complete the records of this file: its values are kept, missing cells "
+            "are filled and missing columns are added, drawn from the model given "
+            "the rest.",
         ),
     ] = None,
     grid: Annotated[
@@ -160,7 +163,7 @@ def sample_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make synthetic records; costs no privacy. Tests and standard errors of them are wrong: `infer` gives right ones.
+    """Make synthetic records, at no privacy cost. For tests and standard errors use `infer`.
 
     Example: `noisegate sample model -n 10000 -o synthetic.csv`
 
@@ -223,8 +226,8 @@ def sample_command(
         )
         if unusable is not None:
             raise OptionError(
-                f"{unusable} is of one table, and {model} makes linked ones; leave it "
-                "out, and give --out FOLDER."
+                f"{unusable} applies to one table, and {model} makes linked "
+                "tables; leave it out, and give --out FOLDER."
             )
         assert out is not None  # without --out there is --package
         from noisegate.app.cli.sample_linked import sample_linked
@@ -266,8 +269,8 @@ def sample_command(
         return
     if independent and makes_images:
         raise OptionError(
-            f"--independent is of tables, and {model} makes images, which are; leave "
-            "it out."
+            f"--independent applies to tables; the images of {model} are always "
+            "independent. Leave it out."
         )
 
     # What is written into the file, and said at the end: rows are no further evidence.
@@ -338,7 +341,8 @@ def sample_command(
         advice = f"Share {model / 'certificate.md'} with them."
     else:
         advice = (
-            f"{package} describes them, and holds the certificate: hand it over whole."
+            f"{package} holds the records, their description and the certificate: "
+            "share the whole folder."
         )
     say(f"Wrote {n:,} synthetic records to {final_path}. {advice}")
     if calibrated_columns:
@@ -381,8 +385,8 @@ def _check_request(
         )
     if licence is not None and package is None:
         raise OptionError(
-            f"--license {licence} stands in the descriptions of --package DIR; give "
-            "it, or leave it out."
+            f"--license {licence} is written into the descriptions of --package "
+            "DIR; give --package too, or leave it out."
         )
     if n >= SAMPLE_LIMIT:
         raise OptionError(
@@ -437,11 +441,11 @@ def _sample_copies(
         )
         return
     say(
-        f"Wrote {refit_count + 1:,} copies of {n:,} records to {out}: .imp is 0 for "
-        "the model's own, then counts."
+        f"Wrote {refit_count + 1:,} copies of {n:,} records to {out}: the column "
+        ".imp is 0 for the model's own and numbers those of the refits."
     )
     say(
-        "How to combine what is computed from each: docs/inference.md, "
+        "To combine the results from each copy: docs/inference.md, "
         "noisegate.app.copies.combine."
     )
 
@@ -466,7 +470,8 @@ def _sample_given(
         raise OptionError("--out is missing: the file to write, such as filled.csv.")
     if kind_in(model_path(model)) == LINKED:
         raise OptionError(
-            f"--given is of one table, and {model} makes linked ones; leave it out."
+            f"--given applies to one table, and {model} makes linked tables; leave "
+            "it out."
         )
     n_records = write_completed(Synthesizer.load(model), given, out, seed)
     if as_json:
@@ -488,14 +493,14 @@ def _sample_given(
 
 
 def _guard_rows(synthesizer: Synthesizer, n: int) -> Guard | None:
-    """Returns what the rows of a table are worth, and the warning that goes with them.
+    """Returns the effective sample size of the rows of a table, and the warning that goes with them.
 
     Args:
         synthesizer: The model.
         n: Number of rows.
 
     Returns:
-        The sentences and metadata to hand on; None for images, and if the method
+        The sentences and metadata to pass on; None for images, and if the method
         released nothing that tells.
     """
     if synthesizer.schema.images is not None:
@@ -565,5 +570,5 @@ def read_conditions(texts: list[str] | None) -> Conditions:
 def _repeated_condition(text: str, name: str) -> OptionError:
     """Returns the error for a second condition on one column."""
     return OptionError(
-        f"--where {text!r} speaks of column {name!r} once more; say it in one condition."
+        f"--where {text!r} is the second condition on column {name!r}; give one."
     )

@@ -94,7 +94,7 @@ def output_file(
         out: Value of --out; with a package, the name of the file in it, or None.
         package: Value of --package: a new folder, which appears when the block ends
             well; None for a file alone.
-        licence: Under which a package is handed out; None for none.
+        licence: Under which a package is released; None for none.
 
     Yields:
         The path to write to, and the path where the file will be in the end.
@@ -113,7 +113,7 @@ def output_file(
 def csv_metadata(
     file: Path, metadata: Mapping[str, str], package: Path | None
 ) -> Iterator[None]:
-    """Writes what rows are worth beside a CSV file, where CSVW looks for metadata.
+    """Writes the effective sample size beside a CSV file, where CSVW looks for metadata.
 
     The file FILE-metadata.json appears when the block ends well. A Parquet file holds
     its metadata itself, and a package has descriptions of its own.

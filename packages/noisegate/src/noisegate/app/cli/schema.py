@@ -99,8 +99,8 @@ class DiscoverOptions:
     records: Annotated[
         int | None,
         Option(
-            help="Number of records if publicly known, about; exact, and needed, for "
-            "replace-one."
+            help="Approximate number of records, if publicly known; required, and "
+            "exact, for replace-one."
         ),
     ] = None
     unit: Unit = "record"
@@ -126,12 +126,12 @@ def discover(
         Option(
             "--out",
             "-o",
-            help="Schema file to write; its certificate is put beside it.",
+            help="Schema file to write; its certificate is written beside it.",
         ),
     ],
     options: DiscoverOptions,
     force: Annotated[
-        bool, Option("--force", help="Replace the schema file if there is one.")
+        bool, Option("--force", help="Replace an existing schema file.")
     ] = False,
     price: Annotated[
         bool,
@@ -142,8 +142,8 @@ def discover(
     """Estimate the schema of private records with part of their privacy budget: bounds and levels, with noise.
 
     Names and kinds of the columns are taken as public. Kinds: continuous, integer,
-    date, datetime, datetime-utc, categorical, boolean, ignore. They are given, and
-    never taken from the types of a file.
+    date, datetime, datetime-utc, categorical, boolean, ignore. They must be given, and
+    are never taken from the types of a file.
 
     Example: `noisegate schema discover private.csv --epsilon 0.1
     --kinds "age=integer,job=categorical" -o schema.toml`
@@ -194,8 +194,8 @@ def discover(
     _show_notes(discovery)
     OUT.print(f"[green]Done[/green]: {discovery.certificate}", soft_wrap=True)
     OUT.print(
-        f"Schema: {out}, {column_count} columns; certificate: {certificate_file}. Read "
-        "the schema through, then use it."
+        f"Schema: {out}, {column_count} columns; certificate: {certificate_file}. "
+        "Review the schema before you use it."
     )
 
 
@@ -211,7 +211,7 @@ def _show_notes(discovery: Discovery) -> None:
     """Prints each note once, with all columns that it is about.
 
     A note is what the schema file says of a column, too: what was merged, or how many
-    records lack a value. One that is a doubt is a warning: it is to be looked at before
+    records lack a value. One that is a doubt is a warning: it is to be examined before
     the schema is used.
     """
     columns_by_note: dict[str, list[str]] = {}
@@ -312,18 +312,19 @@ def _discover_into_files(
     except BaseException:
         if discovery is not None:
             warn(
-                "the schema is paid for and could not be written. Keep what is printed "
-                "here: another run costs again."
+                "the budget is spent, but the schema could not be written. Keep "
+                "the output below: another run costs again."
             )
             print(f"# {out}\n{discovery.toml}")
             print(f"# {certificate_file}\n{certificate_text(discovery.certificate)}")
         raise
     if _column_count(discovery) == 0:
         raise OptionError(
-            f"--epsilon {discovery.certificate.epsilon:g} was spent, and the noise hid "
-            f"every column: {out} describes none, and says why. Its certificate is "
-            f"{certificate_file}. More records or a larger --epsilon, which costs on "
-            "top, show more; what is publicly known goes into a --columns file."
+            f"--epsilon {discovery.certificate.epsilon:g} was spent, and no column "
+            f"could be distinguished from the noise: {out} describes none and "
+            f"gives the reasons. Its certificate is {certificate_file}. More "
+            "records show more, and so does a larger --epsilon, at a further cost; "
+            "put publicly known bounds and levels into a --columns file."
         )
     return discovery
 
@@ -368,7 +369,7 @@ def check(
     path: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file, TOML.")],
     as_json: Json = False,
 ) -> None:
-    """Check a schema and show what it says."""
+    """Check a schema and show its contents."""
     from noisegate.schema.satisfiable import satisfied_fraction
     from noisegate.schema.schema import is_linked, read_schema
 
@@ -392,15 +393,15 @@ def check(
         return
     if schema.images is not None:
         description = describe_images(schema)
-        OUT.print(f"{path}: {description}. The schema is good.", markup=False)
+        OUT.print(f"{path}: {description}. The schema is valid.", markup=False)
         return
     _show_columns(str(path), schema)
     if schema.constraints:
         OUT.print(
-            f"Of records drawn evenly within the bounds, about {satisfied_share:.1%} "
-            "keep to all of them."
+            "Of records drawn evenly within the bounds, about "
+            f"{satisfied_share:.1%} satisfy all of them."
         )
-    OUT.print("The schema is good.")
+    OUT.print("The schema is valid.")
 
 
 def _print_schema(schema: Schema | LinkedSchema, satisfied_share: float | None) -> None:
@@ -467,7 +468,7 @@ def _show_columns(title: str, schema: Schema) -> None:
 
 def split_command(
     data: Annotated[Path, Argument(help="Private records: one file.")],
-    test: Annotated[float, Option(help="Share of the records to set aside.")] = 0.2,
+    test: Annotated[float, Option(help="Share of the records to hold out.")] = 0.2,
     unit_column: Annotated[
         str | None,
         Option(
@@ -484,7 +485,7 @@ def split_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Set test records aside, into NAME-train and NAME-test: fit to the first, compare the copy with the second.
+    """Split records into NAME-train, for the fit, and NAME-test, for evaluation.
 
     Both files are as private as the original. They are CSV or Parquet as it is, and
     Parquet for any other kind, such as a workbook. The split is random; no other record

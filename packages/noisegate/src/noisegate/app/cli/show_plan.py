@@ -189,10 +189,10 @@ def _show_training(title: str, description: dict[str, Any], *, details: bool) ->
         noise_over_signal = noise_norm / math.sqrt(description["steps"])
         if noise_over_signal > _MAX_NOISE_OVER_SIGNAL:
             OUT.print(
-                "The noise exceeds what the teachers say: if all agreed in every step, "
-                "the noise of all steps together would be "
-                f"{noise_over_signal:.2g} times their sum. Use more teachers, fewer "
-                "values or a larger epsilon."
+                "The noise exceeds the teachers' signal: if all agreed in every "
+                "step, the noise of all steps together would be "
+                f"{noise_over_signal:.2g} times their sum. Use more teachers, "
+                "fewer values or a larger epsilon."
             )
     elif description["records_a_step"] is None:
         OUT.print(
@@ -242,7 +242,7 @@ def _training_rows(description: dict[str, Any]) -> list[list[str]]:
             [
                 "records a step",
                 f"{expected_records:,.0f}",
-                "expected; how many they are stays private",
+                "expected; the number stays private",
             ]
         )
     rows += [
@@ -283,11 +283,10 @@ def _show_marginals(description: dict[str, Any]) -> None:
     OUT.print(
         f"ε = {description['epsilon']:g}, δ = {description['delta']:g}, "
         f"{description['adjacency']}: {description['mechanism']} spends rho = "
-        f"{description['rho']:.4g} (zCDP) on counts of tables of columns, which it "
-        f"chooses on the way. The columns have {cell_counts} cells.\n"
-        "It holds all records in memory, "
-        f"{description['bytes_per_record_at_the_gate']} bytes each, beside "
-        f"{description['megabytes_of_tables_at_the_gate']:.0f} MB of exact "
-        f"tables{total}. After each choice a model is fitted, which may take minutes "
-        "in all."
+        f"{description['rho']:.4g} (zCDP) on contingency tables, which it chooses "
+        f"adaptively. The columns have {cell_counts} cells.\nIt holds all records "
+        f"in memory, {description['bytes_per_record_at_the_gate']} bytes each, "
+        f"beside {description['megabytes_of_tables_at_the_gate']:.0f} MB of exact "
+        f"tables{total}. After each choice a model is fitted, which may take "
+        "minutes in all."
     )

@@ -13,7 +13,7 @@ them. The merged release of a round that is not the last goes back to all silos.
 
 With `release --secure-sum`, for which `key` makes the keys, each silo hands out its
 sums under masks that cancel when all are added, so that nobody sees the sums of one
-silo. `sign` is for any folder that is handed out.
+silo. `sign` is for any folder that is released.
 
 What a silo may choose by itself beside a published plan are ε and δ; all else is the
 plan's, since sums of different queries cannot be added.
@@ -58,7 +58,7 @@ After = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="What `noisegate merge` made of the round before, where a method asks in "
+        help="Output of `noisegate merge` for the previous round, if the method has "
         "rounds.",
     ),
 ]
@@ -69,12 +69,14 @@ def key_command(
     out: Annotated[
         Path,
         Option(
-            "--out", "-o", help="File of the private key; NAME.pub is made beside it."
+            "--out",
+            "-o",
+            help="File of the private key; NAME.pub is written beside it.",
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Make the keys of a silo for `release --secure-sum`: hand out the public one, and keep the private one.
+    """Make the keys of a silo for `release --secure-sum`: share the public one only.
 
     Example: `noisegate key north --out north.key`
     """
@@ -87,8 +89,8 @@ def key_command(
         )
         return
     OUT.print(
-        f"Keep {out}: whoever has it can take the masks of {silo} off. Hand "
-        f"{public_key} to all silos."
+        f"Keep {out} secret: it removes the masks of {silo}. Give {public_key} to "
+        "all silos."
     )
 
 
@@ -98,8 +100,8 @@ def sign_command(
         Path,
         Option(
             metavar="FILE",
-            help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside "
-            "it.",
+            help="Ed25519 private key, PEM; a new name creates a key, and NAME.pub "
+            "beside it.",
         ),
     ],
     as_json: Json = False,
@@ -117,7 +119,7 @@ def sign_command(
         return
     command = escape(f"noisegate verify {model} --signed-by {public_key}")
     OUT.print(
-        f"Wrote {signature}. Recipients, who have the public key from you: {command}",
+        f"Wrote {signature}. Recipients check it with your public key: {command}",
         soft_wrap=True,
     )
 
@@ -129,7 +131,7 @@ def release_command(
         str, Argument(help="Private records of this silo; see `noisegate fit`.")
     ],
     out: Annotated[
-        Path, Option("--out", "-o", help="Folder to make, for whoever merges.")
+        Path, Option("--out", "-o", help="Folder to write, for the party that merges.")
     ],
     silo: Annotated[str, Option(help="Name of this silo, in its certificate.")],
     plan: Annotated[
@@ -143,8 +145,8 @@ def release_command(
     epsilon: Annotated[
         float | None,
         Option(
-            help="ε of the guarantee, of all rounds together; with --plan, if it is "
-            "another."
+            help="ε of the guarantee, over all rounds; with --plan, to override that of "
+            "the plan."
         ),
     ] = None,
     after: After = None,
@@ -152,8 +154,8 @@ def release_command(
         Path | None,
         Option(
             metavar="DIR",
-            help="Folder with the public key (NAME.pub) of every silo: release a "
-            "masked share of sums of which nobody sees this silo's part.",
+            help="Folder with the public key (NAME.pub) of every silo: release a masked "
+            "share, so that nobody sees this silo's own sums.",
         ),
     ] = None,
     key: Annotated[
@@ -163,8 +165,8 @@ def release_command(
     colluding: Annotated[
         int,
         Option(
-            help="With --secure-sum: how many silos may tell what they know to whoever "
-            "merges. Each is one itself."
+            help="With --secure-sum: number of silos that may collude with the party "
+            "that merges; a silo that sees the result counts as one."
         ),
     ] = 1,
     *,
@@ -217,13 +219,13 @@ def release_command(
         return
     OUT.print(f"Released {', '.join(release.values)} under plan {plan_id}.")
     OUT.print(
-        f"Hand out {out}; it holds no record. With those of the others: "
-        f"noisegate merge {out} ... --out DIR"
+        f"Share {out}; it holds no record. To merge it with the releases of the "
+        f"other silos: noisegate merge {out} ... --out DIR"
     )
 
 
 def _run_of_plan(context: Context, options: FitOptions, plan: Path) -> Run:
-    """Returns the run that a published plan describes, at the price of this silo.
+    """Returns the run that a published plan describes, at the cost of this silo.
 
     Args:
         context: Context of the verb, which knows the options that were typed.
@@ -239,11 +241,11 @@ def _run_of_plan(context: Context, options: FitOptions, plan: Path) -> Run:
     stated_twice = options.stated_by_plan(context, _OWN_OPTIONS)
     if stated_twice:
         raise OptionError(
-            f"{stated_twice[0]}: the published plan {plan} says what is asked; leave "
-            "it out. Of it, only --epsilon and --delta may be a silo's own."
+            f"{stated_twice[0]}: the published plan {plan} fixes this; leave it "
+            "out. A silo may choose only --epsilon and --delta."
         )
     explicit = options.explicit_options(context)
-    # A silo may pay another price than the plan states.
+    # A silo may pay another cost than the plan states.
     price = {name: explicit[name] for name in ("epsilon", "delta") if name in explicit}
     return read_plan(
         plan,
@@ -263,7 +265,7 @@ def merge_command(
         Option(
             "--out",
             "-o",
-            help="Model folder to make; of a round before the last, a release.",
+            help="Model folder to write; before the last round, a release.",
         ),
     ],
     after: After = None,
@@ -278,8 +280,8 @@ def merge_command(
         str | None,
         Option(
             metavar="WHO",
-            help="Who states that no unit has records in two silos; the certificate "
-            "says so.",
+            help="Name of whoever states that no unit has records in two silos; written "
+            "into the certificate.",
         ),
     ] = None,
     device: Annotated[
@@ -333,8 +335,8 @@ def merge_command(
     if ERR.quiet:
         return
     OUT.print(
-        f"Added up {', '.join(merged.values)}. One more round follows from it: hand "
-        f"out {out} to all silos, then"
+        f"Added up {', '.join(merged.values)}. One more round is needed: give "
+        f"{out} to all silos, then"
     )
     OUT.print(
         f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR"

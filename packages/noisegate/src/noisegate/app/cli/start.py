@@ -48,7 +48,7 @@ _INTERRUPTED_CODE = 130
 
 def start() -> None:
     """Runs the command line, and exits."""
-    # A shell's background job ignores Ctrl-C, and must go on doing so.
+    # A shell's background job ignores Ctrl-C, and must continue doing so.
     ignores_interrupts = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if not ignores_interrupts:
         signal.signal(signal.SIGINT, _exit_at_once)
@@ -123,7 +123,7 @@ def _write_in_ascii(error: UnicodeError) -> tuple[str, int]:
 
     Returns:
         Words or escapes in place of them, as "<=" or "\u4e2d", and the position where
-        encoding goes on. Question marks if the encoding has no letters.
+        encoding continues. Question marks if the encoding has no letters.
 
     Raises:
         UnicodeError: if the error is not one of encoding.

@@ -87,20 +87,19 @@ def fit_next_period(
     stream = Path(explicit["stream"]) if "stream" in explicit else None
     after = Path(explicit["after"]) if "after" in explicit else None
     if stream is None and after is None:
-        raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
+        raise OptionError("--withdrawn applies to a stream; give --continue DIR too.")
     stated_twice = options.stated_by_plan(context, HEADING_NAMES)
     if stated_twice:
         raise OptionError(
-            f"{stated_twice[0]}: the plan of the stream says what is queried; leave it "
-            "out."
+            f"{stated_twice[0]}: the plan of the stream fixes this; leave it out."
         )
     plan = stream
     if plan is None and after is not None:
         plan = next(_plans_near(after), None)
     if plan is None:
         raise OptionError(
-            f"--continue {after}: the plan of its stream lies neither beside it nor in "
-            "this folder; add --stream FILE."
+            f"--continue {after}: the plan of its stream is neither beside it nor "
+            "in this folder; add --stream FILE."
         )
     run, period = open_period(
         plan, after, withdrawn, options.request.dataset, options.run_ledger
@@ -117,9 +116,9 @@ def fit_next_period(
     )
     remaining = period.horizon.periods - period.facts.period
     folder.observer.say(
-        f"Period {period.facts.period} of {period.horizon.periods}; {remaining} are "
-        f"left, at no further cost. Keep {period.state.folder} like the records: with "
-        "it, anybody can compute their exact sums."
+        f"Period {period.facts.period} of {period.horizon.periods}; {remaining} "
+        f"are left, at no further cost. Protect {period.state.folder} like the "
+        "records: it reveals their exact sums."
     )
     return model
 

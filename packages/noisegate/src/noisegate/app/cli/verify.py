@@ -136,7 +136,7 @@ def _show_folder(verification: Verification) -> None:
         OUT.print(certificate.stream.sentence, soft_wrap=True)
         if certificate.stream.condition is not None:
             OUT.print(certificate.stream.condition, soft_wrap=True)
-    OUT.print(f"Hashes are right: {', '.join(verification.files)}.")
+    OUT.print(f"Hashes match: {', '.join(verification.files)}.")
 
 
 def _show_signed(
@@ -188,4 +188,4 @@ def _show_not_covered(verification: Verification, model: Path) -> None:
     ]
     if unknown_files:
         names = ", ".join(map(repr, unknown_files))
-        OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(names)}.")
+        OUT.print(f"[yellow]Not covered[/yellow]by this check: {escape(names)}.")

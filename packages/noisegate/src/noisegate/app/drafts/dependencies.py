@@ -43,7 +43,7 @@ _MIN_SUM_FRACTION = 0.97
 _MIN_EXPLAINED_EXCEPTIONS = 0.5
 # It would hold in less than this one, were the total moved to other records.
 _MAX_SUM_FRACTION_BY_CHANCE = 0.5
-# So many records are looked at first. A sum may hold less often there by this.
+# So many records are examined first. A sum may hold less often there by this.
 _SCREENED_RECORDS = 512
 _SCREENING_MARGIN = 0.1
 
@@ -118,9 +118,9 @@ class Equality:
     def remark(self) -> str:
         """What a reader should do about it, as a comment in the draft."""
         return (
-            f"{self.second} equals {self.first} in {_percentage(self.fraction)} of the "
-            "records: put one of the two under `ignore`, and copy it afterwards, or in "
-            "its place a column of what sets them apart."
+            f"{self.second} equals {self.first} in {_percentage(self.fraction)} of "
+            "the records: put one of the two under `ignore` and copy it "
+            "afterwards, or replace it by a column of their difference."
         )
 
 
@@ -271,10 +271,10 @@ def tie_remarks(
                 continue
             remarked.append(set(tied_names))
             yield (
-                f"{', '.join(tied_names)}: each nearly follows from the rest, as a "
-                f"{relation}; cells and noise hide what is left. Put one under "
-                "`ignore` and compute it afterwards, or in its place a column of what "
-                "sets them apart, such as days for a second date."
+                f"{', '.join(tied_names)}: each can nearly be computed from the "
+                f"others, as a {relation}; bins and noise blur the remainder. Put "
+                "one under `ignore` and compute it afterwards, or replace it by a "
+                "column of the difference, such as days for a second date."
             )
 
 

@@ -166,7 +166,7 @@ def draft_schema(
     """Drafts a schema from *public* records, as `noisegate schema init` does.
 
     Its bounds and levels come straight from the records, so never use it on private
-    ones: `discover_schema` buys them.
+    ones: `discover_schema` estimates them at a cost.
 
     Args:
         public: A table of any kind that `noisegate.fit` takes, or the path of a file
@@ -410,7 +410,7 @@ def _unreadable_type(cells: Any) -> str | None:
 
     Args:
         cells: The column in its own library; of a categorical one, its categories are
-            looked at.
+            examined.
 
     Returns:
         The dtype, such as "period[M]"; of Python objects their classes.
@@ -589,8 +589,8 @@ def _draft_column(
     if not words_here:
         return entry
     comment = (
-        f"missing: so {', '.join(map(repr, words_here))} is read; take it out of "
-        "missing_values where it is a value"
+        f"missing: {', '.join(map(repr, words_here))} is read as missing; remove "
+        "it from missing_values if it is a value"
     )
     return replace(entry, comments=(*entry.comments, comment))
 
@@ -611,8 +611,7 @@ def _draft_by_values(
     if not len(values):
         return DraftedColumn.left_out(
             name,
-            "every value is missing, so the sample shows nothing of it; describe it by "
-            "hand",
+            "every value is missing, so nothing can be drafted; describe it by hand",
         )
     entry = draft_boolean(name, values, missing=missing)
     if entry is None:
@@ -651,8 +650,8 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     """Finds the rules between the columns of a table, from a part of its records."""
     if len(schema.names) > MAX_COLUMNS:
         remark = (
-            "Constraints were not looked for: there are more than "
-            f"{MAX_COLUMNS} columns."
+            f"Constraints were not searched for: there are more than {MAX_COLUMNS} "
+            "columns."
         )
         return Rules(remarks=(remark,))
     stride = -(-table.num_rows // _MAX_RULE_RECORDS)  # rounded up

@@ -133,8 +133,8 @@ def draft_formatted(
     reading = reading.removesuffix(" 00:00:00").removeprefix("1970-01-01 ")
     alternatives = "".join(f"; or is it {other.format!r}?" for other in candidates[1:])
     comment = (
-        f"format: {texts[0].as_py()!r} is read as {reading}, and written so again"
-        f"{alternatives}"
+        f"format: {texts[0].as_py()!r} is read as {reading}, and written in the "
+        f"same form{alternatives}"
     )
     return replace(
         entry,

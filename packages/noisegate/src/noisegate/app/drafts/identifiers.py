@@ -76,7 +76,7 @@ def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
         return None
     return DraftedColumn.left_out(
         name,
-        f"each of the {len(cells):,} values is there once, as in an identifier, which "
+        f"each of the {len(cells):,} values occurs once, like an identifier, which "
         "must not be learnt",
     )
 
@@ -152,8 +152,8 @@ def draft_long_code(name: str, cells: pa.Array) -> DraftedColumn | None:
         return None
     max_records = int(pc.max(pc.value_counts(cells).field("counts")).as_py())
     reason = (
-        f"each of the {len(texts):,} values is a long code, as an identifier, which "
-        "must not be learnt"
+        f"each of the {len(texts):,} values is a long code, like an identifier, "
+        "which must not be learnt"
     )
     if max_records > 1:
         reason += (
@@ -277,9 +277,9 @@ def draft_reference(name: str, table: pa.Table) -> DraftedColumn | None:
         if is_key and share_among(references, names) >= _MIN_REFERENCES_FOUND:
             return DraftedColumn.left_out(
                 name,
-                f"it names another record of the same table, by {column}, and a copy "
-                "has none such; if that matters, write what is known of the other "
-                "record into columns of this one",
+                f"it names another record of the same table, by {column}, which a "
+                "copy cannot keep; if that matters, add columns that describe the "
+                "other record",
             )
     return None
 

@@ -34,8 +34,8 @@ from noisegate.errors import DataError, OptionError
 
 # What to do with a schema that was drafted from records.
 _ADVICE = (
-    "Read it, comments included, widen what is too narrow, take out what need not hold "
-    "for other records, and keep it with the data."
+    "Review it with its comments: widen bounds that are too narrow, remove rules "
+    "that other records may break, and keep it with the data."
 )
 _MAX_OPEN_SHOWN = 12  # columns of which something is still to be stated
 
@@ -47,7 +47,8 @@ class InitOptions(ImageOptions):
     label: Annotated[
         str | None,
         typer.Option(
-            help="Column to be predicted from the others; of images the label's name."
+            help="Column to be predicted from the others; with --images, the name of "
+            "the label."
         ),
     ] = None
 
@@ -90,7 +91,7 @@ def init(
         typer.Option(
             help="A TOML file whose [file] says how the text file is written, or which "
             "sheet of a workbook is meant. Needed with --names-of, unless it has "
-            "commas and is in UTF-8; of a public file it is mostly found out."
+            "commas and is in UTF-8; for a public file it is usually detected."
         ),
     ] = None,
     images: Annotated[
@@ -104,10 +105,10 @@ def init(
 ) -> None:
     """Draft a schema from a file that you declare public. Never use it on private records: bounds and levels leak.
 
-    A large enough file also shows on which steps numbers stand, values that many
-    records have, and rules that all of its records keep to. They are written with the
-    reason, for you to keep or take out. What no model should see, such as identifiers
-    and free text, is ignored, with the reason.
+    A large enough file also shows the steps of numbers, values that many records have,
+    and rules that all of its records satisfy. They are written with the reason, for you
+    to keep or remove. What no model should see, such as identifiers and free text, is
+    ignored, with the reason.
 
     Example: `noisegate schema init codebook_sample.csv -o schema.toml --label diagnosis`
 
@@ -237,7 +238,7 @@ def _init_from_file(
         words = "relations that hold" if len(relations) > 1 else "relation that holds"
         contents += f", {len(relations)} {words} by construction"
     if constraints:
-        contents += f", {len(constraints)} constraints that all of its records keep to"
+        contents += f", {len(constraints)} constraints that all of its records satisfy"
     say(f"Wrote {out}: {contents}. {_ADVICE}")
     return {
         "columns": column_count,
@@ -265,8 +266,8 @@ def _init_from_linked_files(
 
     if label is not None:
         raise OptionError(
-            f"--label {label}: is of one table, and {len(public)} files are given; "
-            "write it into its table."
+            f"--label {label}: applies to one table, and {len(public)} files are "
+            "given; write it into its table."
         )
     with new_file(out) as path:
         with show_progress("Reading records", None):
@@ -291,9 +292,9 @@ def _init_from_linked_files(
     tables = drafted.schema.tables
     column_count = sum(len(table.schema.columns) for table in tables)
     say(
-        f"Wrote {out}: {len(tables)} tables, {column_count} columns"
-        f"{_ignored_count(drafted.ignored)}. A unit of privacy is a record of "
-        f"{drafted.schema.root.name} with all linked ones. {_ADVICE}"
+        f"Wrote {out}: {len(tables)} tables, {column_count} "
+        f"columns{_ignored_count(drafted.ignored)}. The privacy unit is a record "
+        f"of {drafted.schema.root.name} with all linked ones. {_ADVICE}"
     )
     constraints = [
         f"{table.name}: {constraint}"
@@ -335,8 +336,8 @@ def _init_from_dictionary(
     _list_reasons(dictionary.ignored)
     column_count = len(dictionary.entries) - len(dictionary.ignored)
     say(
-        f"Wrote {out} from {file}, a {dictionary.kind}: {column_count} columns"
-        f"{_ignored_count(dictionary.ignored)}. Read it through."
+        f"Wrote {out} from {file}, a {dictionary.kind}: {column_count} "
+        f"columns{_ignored_count(dictionary.ignored)}. Review it."
     )
     open_names = dictionary.open
     if open_names:
@@ -393,9 +394,9 @@ def _init_from_names(
         text, names = columns_file(file, label=label, form=read_file_form(form).form)
     _write(out, text)
     say(
-        f"Wrote {out}: the names of {len(names)} columns, which are taken as public: "
-        f"{list_names(names, _MAX_OPEN_SHOWN)}. If these are a record, and no header, "
-        f"delete {out}."
+        f"Wrote {out}: the names of {len(names)} columns, which are taken as "
+        f"public: {list_names(names, _MAX_OPEN_SHOWN)}. If this is a record "
+        f"instead of a header, delete {out}."
     )
     say(
         f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels "

@@ -339,7 +339,7 @@ def _link_reason(
     reference_count = len(reference.names) - reference.names.null_count
     empty_count = reference.names.null_count
     is_complete = found_fraction == 1 and not empty_count
-    confidence = "sure" if has_same_name and is_complete else "a guess: look at it"
+    confidence = "sure" if has_same_name and is_complete else "a guess: please check it"
     if not has_same_name:
         confidence += ", the two columns have different names"
     if not is_complete:
@@ -355,8 +355,9 @@ def _link_reason(
     if empty_count:
         references_found += f"; {empty_count:,} of the records name none"
     return (
-        f"each of the {len(identifier.names):,} values of {identifier.table}."
-        f"{identifier.written} is there once, and {references_found} ({confidence})"
+        f"each of the {len(identifier.names):,} values of "
+        f"{identifier.table}.{identifier.written} occurs once, and "
+        f"{references_found} ({confidence})"
     )
 
 
@@ -396,9 +397,10 @@ def _refuse_leading_zeros(reference: _NamingColumn, identifier: _NamingColumn) -
     )
     if fraction_without_zeros >= _MIN_PARENTS_FOUND:
         raise SchemaError(
-            f"{reference.table}.{reference.written} and {identifier.table}."
-            f"{identifier.written}: the keys are the same but for leading zeros, and "
-            "000001 is another one than 1; write them alike in both files"
+            f"{reference.table}.{reference.written} and "
+            f"{identifier.table}.{identifier.written}: the keys differ only by "
+            "leading zeros, and 000001 and 1 are two keys; write them in one form "
+            "in both files"
         )
 
 

@@ -50,7 +50,7 @@ from noisegate.schema.parsing import (
 _MAX_LABEL_LEVELS = 20
 
 # Integers may be codes where so many records have each of them, and where they lie so
-# far apart: that many free places for each value, in the mean.
+# far apart: that many free places for each value, on average.
 _MIN_RECORDS_PER_CODE = 10
 _MIN_PLACES_PER_CODE = 10
 # More integers are codes if the column is called like one, as `municipality`. Else the
@@ -106,7 +106,7 @@ def draft_number(
     if max(abs(finite_numbers.min()), abs(finite_numbers.max())) > _MAX_REAL:
         return DraftedColumn.left_out(
             name,
-            f"numbers beyond {_MAX_REAL:g} cannot be told apart; write their "
+            f"numbers beyond {_MAX_REAL:g} cannot be distinguished; use their "
             "logarithms",
         )
 
@@ -212,9 +212,10 @@ def _are_codes(name: str, distinct: ValueCounts) -> bool:
 def _with_remark_on_codes(entry: DraftedColumn, distinct: ValueCounts) -> DraftedColumn:
     """Adds to an integer column that it may hold codes, too many to be listed."""
     remark = (
-        f"{len(distinct.values):,} different whole numbers, far apart, as codes are; "
-        "is it a code? Then most numbers within the bounds are none: describe a part "
-        "of it, such as its first digits, in a column of text, and ignore this one"
+        f"{len(distinct.values):,} different whole numbers, spread out like codes; "
+        "is it a code? Then most numbers within the bounds do not occur: describe "
+        "a part of it, such as its first digits, in a column of text, and ignore "
+        "this one"
     )
     return replace(entry, comments=(*entry.comments, remark))
 
@@ -223,9 +224,9 @@ def _draft_codes(name: str, distinct: ValueCounts, *, missing: bool) -> DraftedC
     """Drafts a categorical column, with the hint that it may be a quantity."""
     values = distinct.values
     reason = (
-        f"levels: only {len(values)} different whole numbers, far apart, as codes are; "
-        f'is it a quantity? Then write kind = "integer", lower = {values[0]}, '
-        f"upper = {values[-1]}"
+        f"levels: only {len(values)} different whole numbers, spread out like "
+        'codes; is it a quantity? Then write kind = "integer", lower = '
+        f"{values[0]}, upper = {values[-1]}"
     )
     column = Categorical(name=name, levels=tuple(values.tolist()), missing=missing)
     return DraftedColumn.from_column(column, [reason])
@@ -400,8 +401,7 @@ def _real_bounds(name: str, values: Numbers) -> tuple[float, float]:
 def _step_reason(regular: ValueCounts, step_text: str) -> str:
     """Returns why a step is proposed, as a comment in the draft."""
     return (
-        f"step: all {regular.record_count:,} values stand a multiple of {step_text} "
-        "apart"
+        f"step: all {regular.record_count:,} values differ by multiples of {step_text}"
     )
 
 

@@ -159,7 +159,10 @@ class Atom:
     def reason(self) -> str:
         """Why it is proposed, as a comment in the draft."""
         apart = " and stands far from all others" if self.is_sentinel else ""
-        return f"atoms: {self.value:g} is said by {self.fraction:.1%} of records{apart}"
+        return (
+            f"atoms: {self.value:g} is the value of {self.fraction:.1%} of "
+            f"records{apart}"
+        )
 
 
 def sentinel_mask(distinct: ValueCounts) -> npt.NDArray[np.bool_]:

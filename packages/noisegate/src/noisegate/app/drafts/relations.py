@@ -49,7 +49,7 @@ MAX_EXCEPTIONS = 0.001
 # Two columns go together from this rank correlation on: without it, that one is never
 # below the other says nothing about both.
 _MIN_CORRELATION = 0.3
-# A look-up has at most so many levels, each seen so often, or it was learnt by heart.
+# A look-up has at most so many levels, each seen so often, or it was memorised.
 _MAX_LOOKUP_LEVELS = 100
 # In so many records a value must stand that only records of one level have.
 _MIN_PRESENT_FRACTION = 0.5
@@ -57,7 +57,7 @@ _MIN_PRESENT_FRACTION = 0.5
 _MIN_EQUAL_SHARE = 0.99
 _MAX_PARTS = 12
 _MAX_FORMULA_COLUMNS = 20
-# So many records are looked at before a formula is tried on all.
+# So many records are examined before a formula is tried on all.
 _SCREENED = 512
 _MAX_OFF_POWER_OF_TEN = 0.02
 _EXPONENTS = (-2, -1, 1, 2)
@@ -167,8 +167,8 @@ def find_relations(
         holds = f"holds in all {len(records):,} records"
         if broken_fraction:
             holds = (
-                f"holds in {1 - broken_fraction:.2%} of {len(records):,} records; the "
-                "others count as near ones that keep to it"
+                f"holds in {1 - broken_fraction:.2%} of {len(records):,} records; "
+                "the others are moved to the nearest values that satisfy it"
             )
         chosen.append(
             DraftedRelation(
@@ -415,7 +415,7 @@ def _lookups(sample: _Sample) -> Iterator[tuple[Relation, str]]:
         }
         yield (
             Lookup(name=name, source=source, levels=levels),
-            f"each level of {source} has one of {name}",
+            f"each level of {source} determines that of {name}",
         )
 
 
@@ -558,7 +558,7 @@ def _only_if(sample: _Sample) -> Iterator[tuple[Relation, str]]:
                 always = bool(is_present[has_level].all())
                 yield (
                     OnlyIf(column=name, condition={source: level}, always=always),
-                    "there alone the column has values",
+                    "the column has values only there",
                 )
 
 

@@ -312,9 +312,10 @@ def _constraint_remarks(
         if acceptance < 0.995:
             share = f"{acceptance * 100:.0f} in 100"
         remarks.append(
-            f"Were the columns independent of each other, {share} records would keep "
-            "to all constraints above. A fitted model knows how columns go together "
-            "and draws more such records; others are drawn again."
+            f"Were the columns independent of each other, {share} records would "
+            "satisfy all constraints above. A fitted model has learnt the "
+            "associations of the columns, so more of its records do; the others "
+            "are drawn again."
         )
     return remarks
 

@@ -112,10 +112,7 @@ def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     }
     if missing:
         form["missing"] = True
-    reason += (
-        f". If the {len(frequent_levels)} most frequent are worth keeping, read them "
-        "through"
-    )
+    reason += f". If the {len(frequent_levels)} most frequent matter, review them"
     return DraftedColumn.left_out(name, reason, form)
 
 

@@ -11,7 +11,7 @@ directory if the model stays in memory. Its files tell how far the run came::
                                                          (its state is in
                                                          training.safetensors)
      -                                                   the release is complete; the
-                                                         fit goes on without records
+                                                         fit continues without records
 
 - ``room`` is as large as the release will be, so that a full disk is found before
   anything is spent. It goes away last, as the sign that the release is complete.
@@ -110,7 +110,7 @@ _BYTES_PER_COORDINATE = 16  # a float64, and as much again to be safe
 class Run(Request):
     """A request that can be run: its method is configured, and its schema is read.
 
-    It is stored, so that a run goes on as it began. Nothing private is in it.
+    It is stored, so that a run continues as it began. Nothing private is in it.
 
     Attributes:
         epsilon: ε of the guarantee.
@@ -267,7 +267,7 @@ class Run(Request):
 
         Returns:
             Whether it was written. A method that holds arrays of its own cannot be; its
-            run goes on, and cannot be resumed before its release.
+            run continues, and cannot be resumed before its release.
 
         Raises:
             OSError: if the disk has no room for it.
@@ -328,7 +328,7 @@ class Run(Request):
                 content.pop("settings")
             )
             schema = schema_from_json(content.pop("schema"))
-            # Without a data set nothing is booked, and a ledger that the caller gives
+            # Without a data set nothing is recorded, and a ledger that the caller gives
             # is none of this run's.
             run_ledger = None
             if content["dataset"] is not None:
@@ -347,8 +347,9 @@ class Run(Request):
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(
-                f"{path} is broken: {type(error).__name__}. The training cannot go on, "
-                "and stays spent; remove its folder to begin anew."
+                f"{path} is broken: {type(error).__name__}. The training cannot "
+                "continue, and its cost stays spent; remove its folder to start "
+                "again."
             ) from None
         if shown_ledger is not None and run.ledger is None:
             option = (observer or LogObserver()).option("ledger")
@@ -533,8 +534,8 @@ class RunFolder:
         if self.path.exists():
             raise ModelError(self._occupied_message())
         try:
-            # Nobody else is to change what a run goes on by. Of two processes that get
-            # here at once, one fails: folders are made once.
+            # Nobody else is to change what a run continues by. Of two processes that
+            # get here at once, one fails: folders are made once.
             self.path.mkdir(mode=0o700)
             self._acquire_lock()
             self._fill_room(_BYTES_PER_COORDINATE * coordinates)
@@ -559,7 +560,7 @@ class RunFolder:
         If the block fails, the folder is removed where nothing is reserved any more:
         the gate has removed the journal of answers then. Where the journal is there,
         the folder stays, even if noise was lost. Unlike in `prepared`, the user knows
-        of it and is told why it cannot go on, at this call and at each further one
+        of it and is told why it cannot continue, at this call and at each further one
         (`test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more`).
 
         Raises:
@@ -577,7 +578,7 @@ class RunFolder:
     def keep(self, release: Release) -> None:
         """Writes the release into the room that was kept for it.
 
-        If the release cannot be written, the operator is warned and the run goes on
+        If the release cannot be written, the operator is warned and the run continues
         with the one in memory.
 
         A process that is killed on the way leaves one of these::
@@ -586,8 +587,8 @@ class RunFolder:
             before the room is removed   room, journal  reading the records again
             after                        release        fitting, without records
 
-        A training that is killed before the room is removed cannot go on: its journal
-        of steps is gone by then, and no step is taken twice
+        A training that is killed before the room is removed cannot continue: its
+        journal of steps is gone by then, and no step is taken twice
         (`test_a_training_that_has_released_does_not_begin_anew`).
 
         So a room must never be removed before the release is complete, nor a journal
@@ -629,7 +630,7 @@ class RunFolder:
     def is_reading(self) -> bool:
         """Whether a run is at work on its records, or was stopped while it was.
 
-        All three files must be there: without its options a run cannot go on, and
+        All three files must be there: without its options a run cannot continue, and
         without the journal of answers it has reserved nothing. Trainings that have
         begun steps go by the journal of steps.
         """
@@ -638,7 +639,7 @@ class RunFolder:
 
     @property
     def can_resume_reading(self) -> bool:
-        """Whether a run that was stopped while it read can go on.
+        """Whether a run that was stopped while it read can continue.
 
         It cannot where noise may have been drawn whose answer is lost.
         """
@@ -682,7 +683,7 @@ class RunFolder:
         return self.observer.call(self, None if is_recorded else data)
 
     def records_to_resume(self, data: Any) -> Any:
-        """Returns the records that an interrupted run goes on with.
+        """Returns the records that an interrupted run continues with.
 
         As a side effect, the folder is closed to other users before anything in it is
         believed.
@@ -700,9 +701,10 @@ class RunFolder:
         option = self.observer.option("data")
         if data is None and recorded is None:
             raise OptionError(
-                f"{option} is missing: {self.path} holds a fit that was interrupted, "
-                f"and it has to read records. `{self.observer.call(self, 'DATA')}` "
-                "goes on, and costs nothing more."
+                f"{option} is missing: {self.path} holds a fit that was "
+                "interrupted, and it has to read records. "
+                f"`{self.observer.call(self, 'DATA')}` continues it at no further "
+                "cost."
             )
         if data is None:
             return recorded
@@ -786,15 +788,15 @@ class RunFolder:
             close_to_others(self.path)
         except OSError as error:
             raise ModelError(
-                f"{self.path} cannot be gone on with: {error.strerror}. Go on as the "
-                "user who began the fit."
+                f"{self.path} cannot be continued: {error.strerror}. Continue as "
+                "the user who began the fit."
             ) from None
 
     def _acquire_lock(self) -> None:
         """Locks the folder until `_release_lock`, or until this process ends.
 
         Nothing changes at a second call. A killed process keeps no lock, so that its
-        run can go on at once.
+        run can continue at once.
 
         Raises:
             ModelError: if another process has it.
@@ -832,12 +834,12 @@ class RunFolder:
         return f"choose another {self.observer.option('out')}."
 
     def _occupied_message(self) -> str:
-        """Returns what a folder in the way holds, and how to go on or begin anew.
+        """Returns what a folder in the way holds, and how to continue or begin again.
 
         The files decide, see the top of this module::
 
             files                              message
-            no room: the release is complete   go on with `noisegate.fit(out='model',
+            no room: the release is complete   continue with `noisegate.fit(out='model',
                                                resume=True)`, or remove it first.
             steps begun, or records being      the same with `noisegate.fit(data, …)`,
             read: its cost is spent            if the user has to give the records
@@ -846,7 +848,7 @@ class RunFolder:
                                                there, or choose another out."
 
         A run that is at work in another process has the same files as one that was
-        stopped. So none is called dead, and nothing is removed here: whoever goes on
+        stopped. So none is called dead, and nothing is removed here: whoever continues
         finds the lock (`test_a_run_that_is_at_work_is_let_alone`).
         """
         needs_records = self.is_training or self.is_reading
@@ -854,8 +856,8 @@ class RunFolder:
             # "DATA" stands for the records, which nobody has at hand here.
             call = self.resuming_call("DATA" if needs_records else None)
             return (
-                f"{self.path} holds an unfinished fit whose budget is spent; go on "
-                f"with `{call}`, or remove it first."
+                f"{self.path} holds an unfinished fit whose budget is spent; "
+                f"continue with `{call}`, or remove it first."
             )
         return (
             f"{self._never_resumable_message()} Remove it if no other fit is at work "
@@ -921,7 +923,7 @@ class Observer(Protocol):
 
     @property
     def watched(self) -> bool:
-        """Whether anybody sees the progress, so that it is worth computing."""
+        """Whether anybody sees the progress, so that it must be computed."""
 
     def option(self, name: str, *value: Any) -> str:
         """Returns an option as a user writes it, with its value if one is given."""
@@ -988,7 +990,7 @@ class Observer(Protocol):
 
         Args:
             error: What stops it, and is raised afterwards.
-            text: What is left, and what it costs to go on.
+            text: What is left, and what it costs to continue.
             call: What resumes the run.
         """
 
@@ -1037,7 +1039,7 @@ class LogObserver:
         return f"noisegate.fit({records}{options})"
 
     def planned(self, run: Run, gate: Gate, plan: Plan, data: Any) -> None:
-        """Logs the price of the plan."""
+        """Logs the cost of the plan."""
         LOG.info(
             "%s: a plan of epsilon = %g, delta = %g, %s",
             run.method.name,
@@ -1059,8 +1061,8 @@ class LogObserver:
     def queried(self, gate: Gate) -> None:
         """Logs that the release is complete."""
         LOG.info(
-            "The release is whole; nothing more is spent, and no record is needed any "
-            "more."
+            "The release is complete; nothing more is spent, and no record is read "
+            "again."
         )
 
     def say(self, text: str) -> None:
@@ -1070,7 +1072,7 @@ class LogObserver:
     def warn(self, text: str) -> None:
         """Warns of what an operator must know.
 
-        Where warnings are errors, the run goes on nevertheless.
+        Where warnings are errors, the run continues nevertheless.
         """
         LOG.warning("%s", text)
         with suppress(UserWarning):
@@ -1079,7 +1081,7 @@ class LogObserver:
     def fitted(self, text: str) -> None:
         """Warns of a problem of the fit.
 
-        Where warnings are errors, the run goes on nevertheless.
+        Where warnings are errors, the run continues nevertheless.
         """
         LOG.warning("%s", text)
         with suppress(FitWarning):

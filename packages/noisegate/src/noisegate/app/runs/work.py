@@ -11,7 +11,7 @@
 
 `_Execution` has these two halves: `query_gate` and `fit_model`. Whatever stops either
 of them, the budget is not lost: what was paid for is in the run's folder by then, and
-the error says how to go on.
+the error says how to continue.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def release_run(
 def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
     """Fits the model of a release that was made elsewhere.
 
-    An interruption leaves the release in the folder, and `resume_run` goes on.
+    An interruption leaves the release in the folder, and `resume_run` continues.
 
     Args:
         release: The release, of any method.
@@ -228,7 +228,7 @@ def resume_run(
     show_values: bool = False,
     engine: Engine | None = None,
 ) -> FittedModel:
-    """Goes on with a run that was interrupted, at no cost.
+    """Continues a run that was interrupted, at no cost.
 
     Args:
         folder: The folder of the run.
@@ -264,7 +264,7 @@ def resume_run(
                 release.certificate, seed=options["settings"].get("seed")
             )
             method.check_fit(device)
-            observer.say(f"Going on with {name}: nothing is read or spent.")
+            observer.say(f"Continuing {name}: nothing is read or spent.")
             return execution.fit_model(method, release)
 
         execution = replace(execution, data=folder.records_to_resume(data))
@@ -274,12 +274,12 @@ def resume_run(
         run.check_unchanged(options, observer)
         if folder.is_training:
             observer.say(
-                f"Going on with {name} after {folder.steps_begun} steps: nothing more "
+                f"Continuing {name} after {folder.steps_begun} steps: nothing more "
                 "is spent."
             )
         else:
             observer.say(
-                f"Going on with {name}: the records are read again, and nothing more "
+                f"Continuing {name}: the records are read again, and nothing more "
                 "is spent."
             )
         release, plan = execution.query_gate(
@@ -377,8 +377,8 @@ class _Execution:
             if has_begun and folder.can_resume_reading:
                 folder.explain_stop(
                     error,
-                    "Stopped before everything was answered. The cost stays spent; "
-                    "what is left costs nothing more:",
+                    "Stopped before all queries were run. The cost stays spent; "
+                    "the remaining queries cost nothing more:",
                     folder.resuming_call(self.data),
                 )
             raise
@@ -386,7 +386,7 @@ class _Execution:
         return release, plan
 
     def _record_plan(self, run: Run, plan: Plan) -> None:
-        """Appends the options of a run, which are public, and its price to its log."""
+        """Appends the options of a run, which are public, and its cost to its log."""
         options = {
             "method": run.method.name,
             "settings": run.method.to_json(),
@@ -413,7 +413,7 @@ class _Execution:
         return self.folder.reopened()
 
     def _write_run(self, run: Run) -> bool:
-        """Writes down the options of the run, so that it can go on.
+        """Writes down the options of the run, so that it can continue.
 
         Returns:
             Whether they can be written.
@@ -479,7 +479,7 @@ class _Execution:
         folder = self.folder
         if not folder.is_training:
             return
-        # In a command, an error of the user's says by itself how to go on.
+        # In a command, an error of the user's says by itself how to continue.
         if folder.out is not None and isinstance(error, NoisegateError):
             return
         steps_begun = folder.steps_begun
@@ -536,8 +536,8 @@ class _Execution:
                     where = "before the classifier was written"
                 folder.explain_stop(
                     error,
-                    f"Stopped {where}. The budget is spent and the release is kept; go "
-                    "on with:",
+                    f"Stopped {where}. The budget is spent and the release is "
+                    "kept; continue with:",
                     folder.observer.call(folder),
                 )
             raise

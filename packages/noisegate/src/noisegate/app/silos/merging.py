@@ -337,7 +337,7 @@ def _state_silo(release: Release, before: Silo | None) -> Silo:
     """States what one silo has run: its release, after that of the rounds before.
 
     ε and δ are those of this release: all rounds are parts of one plan, so that its
-    price is stated in each (`test_both_rounds_of_a_silo_cost_what_one_fit_does`). The
+    cost is stated in each (`test_both_rounds_of_a_silo_cost_what_one_fit_does`). The
     events are those of all rounds.
     """
     certificate = release.certificate
@@ -420,7 +420,7 @@ def _check_of_one_round(
     for release in releases[1:]:
         if _shapes(release) != shapes:
             raise ModelError(
-                f"silo {_silo_name(release)!r} answered other questions than "
+                f"silo {_silo_name(release)!r} answered different queries from "
                 f"{_silo_name(first)!r}."
             )
     return secure_sum
@@ -445,14 +445,14 @@ def _check_silos(releases: Sequence[Release]) -> None:
             is_same_release = digests[name] == digest
             repeated = "the same release" if is_same_release else "two releases"
             raise OptionError(
-                f"silo {name!r} is there twice, with {repeated}: its records would "
+                f"silo {name!r} appears twice, with {repeated}: its records would "
                 "count twice. Give one."
             )
         digests[name] = digest
 
 
 def _check_round(releases: Sequence[Release], after: Release | None) -> None:
-    """Requires that all silos went on from a merged release, and that it is theirs.
+    """Requires that all silos continued from a merged release, and that it is theirs.
 
     Args:
         releases: One of each silo.
@@ -474,7 +474,7 @@ def _check_round(releases: Sequence[Release], after: Release | None) -> None:
 
 
 def _check_after(release: Release, after: Release | None) -> None:
-    """Requires that one silo went on from a merged release, or began, if it is None."""
+    """Requires that a silo continued from a merged release; began, if it is None."""
     stated_digest = release.certificate.public.get("after")
     digest = None if after is None else after.certificate.digest()
     if stated_digest == digest:
@@ -490,9 +490,9 @@ def _check_after(release: Release, after: Release | None) -> None:
     else:
         difference = f"what is given is {digest[:16]}"
     raise OptionError(
-        f"after: silo {silo!r} went on from the merged release "
-        f"{str(stated_digest)[:16]}, and {difference}. Give the folder that `noisegate "
-        "merge` made of the round before."
+        f"after: silo {silo!r} continued from the merged release "
+        f"{str(stated_digest)[:16]}, and {difference}. Give the folder that "
+        "`noisegate merge` made of the round before."
     )
 
 
@@ -501,8 +501,9 @@ def _check_same_plan(first: Certificate, other: Certificate) -> None:
     if first.public["plan"] == other.public["plan"]:
         return
     problem = (
-        f"silos {first.public['silo']!r} and {other.public['silo']!r} asked by "
-        f"different plans, {first.public['plan'][:16]} and {other.public['plan'][:16]}"
+        f"silos {first.public['silo']!r} and {other.public['silo']!r} used "
+        f"different plans, {first.public['plan'][:16]} and "
+        f"{other.public['plan'][:16]}"
     )
     if canonical_json(first.public["schema"]) != canonical_json(other.public["schema"]):
         raise OptionError(

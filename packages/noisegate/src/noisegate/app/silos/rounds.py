@@ -148,7 +148,8 @@ def next_round(
         secure: Key of the silo, for a masked share.
 
     Raises:
-        OptionError: if the silo cannot go on from `after`, or nothing is left to ask.
+        OptionError: if the silo cannot continue from `after`, or nothing is left to
+        ask.
     """
     if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
         raise OptionError(
@@ -168,8 +169,8 @@ def next_round(
     silo_round = Round(settled_run, name, after, secure)
     if not silo_round.queries(schema, plan):
         raise OptionError(
-            "after: every round of this plan is answered in it; there is nothing more "
-            "to release."
+            "after: every round of this plan is complete in it; there is nothing "
+            "more to release."
         )
     return silo_round
 
@@ -177,7 +178,7 @@ def next_round(
 def _check_after(
     run: Run, silo: str, after: Release, identifier: str, secure: SiloKey | None
 ) -> None:
-    """Requires that a silo can go on from the merged release of the rounds before.
+    """Requires that a silo can continue from the merged release of the rounds before.
 
     It must be of the same plan, have a part of this silo at the same ε and δ, and be a
     secure sum with as many colluding silos, or none.
@@ -193,21 +194,22 @@ def _check_after(
     stated_plan = after.certificate.public.get("plan")
     if silos is None or stated_plan != identifier:
         raise OptionError(
-            f"after: its plan is {str(stated_plan)[:16]}, and this silo asks by the "
-            f"plan {identifier[:16]}; give what `noisegate merge` made of the first "
-            "round of this plan."
+            f"after: its plan is {str(stated_plan)[:16]}, and this silo uses the "
+            f"plan {identifier[:16]}; give what `noisegate merge` made of the "
+            "first round of this plan."
         )
     members = {member.name: member for member in silos.members}
     if silo not in members:
         raise OptionError(
-            f"silo={silo!r} has no part in the round before, which is of "
+            f"silo={silo!r} took no part in the previous round, which had "
             f"{', '.join(members)}; give its name."
         )
     own = members[silo]
     if (own.epsilon, own.delta) != (run.budget.epsilon, run.budget.delta):
         raise OptionError(
             f"epsilon={run.epsilon:g} at delta={run.delta:g}: {silo!r} began with "
-            f"{own.epsilon:g} at {own.delta:g} for all rounds together; go on with these."
+            f"{own.epsilon:g} at {own.delta:g} for all rounds together; continue "
+            "with these."
         )
     colluding = None if secure is None else secure.colluding
     if silos.colluding != colluding:
@@ -216,8 +218,8 @@ def _check_after(
         else:
             before = f"a secure sum with colluding={silos.colluding}"
         raise OptionError(
-            f"after: the round before was {before}; go on as it began, or noise would "
-            "not be what it says."
+            f"after: the round before was {before}; continue as it began; "
+            "otherwise the noise would differ from the stated one."
         )
 
 
@@ -361,7 +363,7 @@ def release_round(
     """Asks a round, and writes the release to the `out` of a folder, if it has one.
 
     Args:
-        folder: Where the run is written while it goes on.
+        folder: Where the run is written while it continues.
         silo_round: What is asked.
         data: The records of the silo.
         options: Further options of `release_run`.

@@ -64,8 +64,8 @@ def settle_run(run: Run) -> Run:
     """
     if run.adjacency != Adjacency.ADD_REMOVE.value:
         raise OptionError(
-            f"adjacency={run.adjacency!r}: whose records were replaced, and in which "
-            "silo, is nothing that silos could state together; take 'add-remove'."
+            f"adjacency={run.adjacency!r}: silos cannot state together which "
+            "record was replaced; use 'add-remove'."
         )
     if run.discovery is not None:
         raise OptionError(
@@ -235,16 +235,16 @@ def read_plan(path: Path, *, settle: bool = True, **changes: Any) -> Run:
     identifier = plan_id(run.method, run.schema, plan)
     if published.identifier != identifier:
         raise ModelError(
-            f"{path} states the plan {str(published.identifier)[:16]}, and what stands "
-            f"in it is the plan {identifier[:16]}: it was changed, or written by "
-            "another version. Get it anew from whoever published it."
+            f"{path} states the plan {str(published.identifier)[:16]}, and its "
+            f"contents are those of the plan {identifier[:16]}: it was changed, or "
+            "written by another version. Get it again from whoever published it."
         )
     if not _is_same_noise(published.noise, noise_by_query(plan)):
         raise ModelError(
             f"{path} states epsilon={plan.budget.epsilon:g} at "
-            f"delta={plan.budget.delta:g}, and its noise is that of another price: it "
-            "was changed. Get it anew from whoever published it; a silo that is to pay "
-            f"another price gives it as {said('epsilon')}."
+            f"delta={plan.budget.delta:g}, and its noise does not match: it was "
+            "changed. Get it again from whoever published it; a silo that wants "
+            f"another ε gives it as {said('epsilon')}."
         )
     own_run = replace(run, **changes)
     return settle_run(own_run) if settle else own_run

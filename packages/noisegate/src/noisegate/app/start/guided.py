@@ -68,15 +68,13 @@ _COMMANDS = (
 
 @expand_options
 def start_command(context: typer.Context, options: StartOptions) -> None:
-    """Make a private copy of a table, question by question: describe it, see the price, fit, look, verify.
+    """Make a private copy of a table, step by step: describe, see the cost, fit, verify.
 
-    Each step is one of the other commands; it is printed before it runs, so that all of
-    this can be done without questions. Before anything is spent, by a discovery of
-    bounds or by the fit, you are asked.
+    Each step is one of the other commands, which is printed before it runs. Nothing is
+    spent before you confirm, neither by a discovery of bounds nor by the fit.
 
-    With --browser the questions stand on a page, which this machine alone can open.
-    Without a terminal every answer is an option, or a line of --answers FILE, and --yes
-    goes on by itself.
+    --browser asks on a page that only this machine can open. Without a terminal, give
+    each answer as an option or in --answers FILE, and --yes to confirm.
 
     Example: `noisegate start`
     """
@@ -159,7 +157,7 @@ class _Answers:
         dataset: Name of the data set in the ledger.
         cap: Cap on its ε; None once it is registered.
         out: Model folder.
-        test: Path of test records, the fraction of records that is to be set aside, or
+        test: Path of test records, the fraction of records that is to be held out, or
             None.
         pages: Folder of the pages.
         heading: Title, owner and purpose for the pages, by name; without those that
@@ -283,7 +281,7 @@ class Guide:
         out = self._answer(load_question("out"))
         test = self._answer(load_question("test"))
         pages = self._answer(load_question("pages"))
-        # The test records are not fitted. Of 200 with 0.2 set aside, 160 are.
+        # The test records are not fitted. Of 200 with 0.2 held out, 160 are.
         if isinstance(test, float):
             records = max(1, round(records * (1 - test)))
         return _Answers(
@@ -397,7 +395,7 @@ class Guide:
         """Returns a complete schema file, which is drafted or discovered if need be.
 
         A draft is written to `schema.toml` before it is checked and confirmed, and
-        stays there whatever comes of it: the user completes that file, and goes on with
+        stays there whatever comes of it: the user completes that file, and continues with
         --schema (`test_a_draft_with_gaps_stops_with_what_is_to_be_stated`).
 
         Raises:
@@ -408,8 +406,8 @@ class Guide:
             return str(self._answer(load_question(source)))
         if Path(_SCHEMA).exists():
             raise OptionError(
-                f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move "
-                "it away."
+                f"{_SCHEMA} exists already; give it with --schema {_SCHEMA}, or "
+                "move it away."
             )
         if source == "discover":
             self._discover()
@@ -425,10 +423,11 @@ class Guide:
             self.run("schema", "check", _SCHEMA)
         except SchemaError as error:
             raise OptionError(
-                f"{error}. State it in {_SCHEMA}, from public knowledge, then go on "
-                f"with: noisegate start --schema {_SCHEMA}. Nothing was spent."
+                f"{error}. State it in {_SCHEMA}, from public knowledge, then "
+                f"continue with: noisegate start --schema {_SCHEMA}. Nothing was "
+                "spent."
             ) from None
-        self._confirm("Is everything in it public, and as it should be", _SCHEMA)
+        self._confirm("Is everything in it public and correct", _SCHEMA)
         return _SCHEMA
 
     def _source(self) -> str:
@@ -449,13 +448,13 @@ class Guide:
     def _discover(self) -> None:
         """Writes a schema whose bounds and levels are estimated with a part of ε.
 
-        Questions come first, then the price, which reads no record, then whether to go
+        Questions come first, then the cost, which reads no record, then whether to go
         on. Until then nothing is written or spent. Then the data set is registered, and
-        `schema discover` spends the part for good: an error or a "no" after that does
+        `schema discover` spends the part permanently: an error or a "no" after that does
         not give it back, and `_confirm` says so.
 
         Raises:
-            OptionError: if the user does not go on.
+            OptionError: if the user does not continue.
         """
         answers = self._answers
         if answers.unit_column is not None:
@@ -485,13 +484,11 @@ class Guide:
         self.run(*discover, "--price")
         self._confirm(
             f"The discovery spends {epsilon} of epsilon = "
-            f"{_number_text(answers.epsilon)} for good. Go on"
+            f"{_number_text(answers.epsilon)} permanently. Continue"
         )
         self._register_dataset(schema=None)
         self.run(*discover, "--dataset", answers.dataset, *self._ledger_option)
-        self._confirm(
-            "Correct it by public knowledge alone. Is it as it should be", _SCHEMA
-        )
+        self._confirm("Correct it from public knowledge only. Is it correct", _SCHEMA)
 
     def _ask_kinds(self) -> str:
         """Asks for the kind of each column, unless --discover gives them.
@@ -501,7 +498,7 @@ class Guide:
 
         Names are not quoted, since `schema discover --kinds` knows no quotes. It splits
         at commas, and a pair at its last equals sign. So a name with an equals sign is
-        read as it is, and one with a comma is refused there, at the price and before
+        read as it is, and one with a comma is refused there, at the cost and before
         anything is spent; the error says to use a --columns file.
 
         Returns:
@@ -521,7 +518,8 @@ class Guide:
         _, names = columns_file(self._answers.data)
         self._asker.say(
             "These are the columns, whose names are taken as public: "
-            f"{', '.join(names)}. Say the kind of each; its first letters do.\n"
+            f"{', '.join(names)}. Give the kind of each; its first letters are "
+            "enough.\n"
             + "\n".join(f"  {kind}: {KIND_MEANINGS[kind]}" for kind in KINDS)
         )
         # Without a key: no option or file answers for a single column.
@@ -534,7 +532,7 @@ class Guide:
         )
 
     def show_plan(self, schema: str) -> None:
-        """Shows what a fit would measure, and asks whether to go on.
+        """Shows what a fit would measure, and asks whether to continue.
 
         Args:
             schema: The schema file.
@@ -544,7 +542,7 @@ class Guide:
         plan = ["plan", "--schema", schema, "--epsilon", epsilon, "--records", records]
         self.run(*plan, *self._unit_options)
         self._confirm(
-            f"The fit spends epsilon = {epsilon}, which cannot be taken back. Go on"
+            f"The fit spends epsilon = {epsilon}, which cannot be undone. Continue"
         )
 
     @property
@@ -553,9 +551,9 @@ class Guide:
         return _number_text(self._answers.epsilon - self._epsilon_of_bounds)
 
     def _register_dataset(self, schema: str | None) -> None:
-        """Registers the data set, if it is not, after test records are set aside.
+        """Registers the data set, if it is not, after test records are held out.
 
-        Test records are set aside first, so that nothing has looked at them. After
+        Test records are held out first, so that nothing has examined them. After
         `split`, `data` and `test` are the two files that it writes. A second call does
         nothing, since the answers say what is done: `_discover` calls it before `fit`
         does. What is written stays if a later step fails.
@@ -602,7 +600,7 @@ class Guide:
         """Reads the first records as the schema says, before anything is registered.
 
         Raises:
-            UserError: if they do not fit it; nothing is spent or set aside by then.
+            UserError: if they do not fit it; nothing is spent or held out by then.
         """
         from noisegate.schema.schema import is_linked, read_schema
         from noisegate.sources.sources import open_source
@@ -648,7 +646,7 @@ class Guide:
         return "" if verdict is None else f"Verdict: {verdict.headline} "
 
     def results(self) -> dict[str, Path]:
-        """Returns the files that may be handed on, and the private page, by title."""
+        """Returns the files that may be passed on, and the private page, by title."""
         answers = self._answers
         pages = Path(answers.pages)
         results = {
@@ -679,13 +677,13 @@ class Guide:
         exit_code = self._program.main(
             [*arguments], prog_name="noisegate", standalone_mode=False
         )
-        # typer turns Ctrl-C into an exit code, and would go on.
+        # typer turns Ctrl-C into an exit code, and would continue.
         if exit_code:
             raise typer.Exit(exit_code)
         self.commands.append(command)
 
     def _confirm(self, text: str, file: str = "") -> None:
-        """Asks whether to go on; --yes answers each of these questions.
+        """Asks whether to continue; --yes answers each of these questions.
 
         Args:
             text: The question, without its mark.
@@ -697,7 +695,7 @@ class Guide:
         """
         if self._preset.get("yes") or self._asker.confirm(text, file):
             return
-        # A discovery spends when it runs, but for the one that only shows its price.
+        # A discovery spends when it runs, but for the one that only shows its cost.
         was_discovered = any(
             " discover " in command and " --price" not in command
             for command in self.commands
@@ -705,7 +703,7 @@ class Guide:
         if was_discovered:
             raise OptionError(
                 f"stopped; {_number_text(self._epsilon_of_bounds)} was spent on "
-                f"{_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
+                f"{_SCHEMA}; to continue: noisegate start --schema {_SCHEMA}"
             )
         raise OptionError(
             "stopped before any budget was spent; the plan is shown above."

@@ -306,7 +306,7 @@ class Page(io.TextIOBase):
         """Takes the last answer off the list, and returns it.
 
         The list is never empty here: a complaint is about an answer that `prompt`
-        listed, and the list is emptied only where an interview begins anew. The turn
+        listed, and the list is emptied only where an interview begins again. The turn
         is not counted, since the form that follows is a change anyway.
         """
         with self._changed:
@@ -319,17 +319,17 @@ class Page(io.TextIOBase):
             self._state.answers.append((question.text, answer))
 
     def confirm(self, text: str, file: str = "") -> bool:
-        """Asks whether to go on, below the text of a file if there is one.
+        """Asks whether to continue, below the text of a file if there is one.
 
         The answer is not listed: it is no answer that repeats the interview.
         """
         form = _Form(
             title=f"{text}?",
-            buttons=("Yes, go on", "No, stop"),
+            buttons=("Yes, continue", "No, stop"),
             file=str(Path(file).absolute()) if file else None,
             file_text=Path(file).read_text("utf-8") if file else "",
         )
-        return self._ask(form) == "Yes, go on"
+        return self._ask(form) == "Yes, continue"
 
     def _ask(self, form: _Form) -> str:
         """Shows a form, and waits for its answer.

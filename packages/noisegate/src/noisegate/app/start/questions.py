@@ -111,11 +111,11 @@ class StartOptions:
     test: Annotated[
         str | None,
         typer.Option(
-            help="Held-out real records for the private page, a share to set aside, "
-            "such as 0.2, or 'none'."
+            help="Held-out real records for the private page, a share to hold out, such "
+            "as 0.2, or 'none'."
         ),
     ] = None
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = (
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = (
         False
     )
     browser: Annotated[
@@ -194,7 +194,7 @@ class Asker(Protocol):
         """
 
     def confirm(self, text: str, file: str = "") -> bool:
-        """Asks whether to go on.
+        """Asks whether to continue.
 
         Args:
             text: The question, without its mark.
@@ -224,7 +224,7 @@ class TerminalAsker:
         return str(typer.prompt(question.text, default=question.default, err=True))
 
     def confirm(self, text: str, file: str = "") -> bool:
-        """Asks whether to go on, with the advice to read the file first if any."""
+        """Asks whether to continue, with the advice to read the file first if any."""
         advice = f"Read {file} now, in another window. " if file else ""
         return typer.confirm(f"{advice}{text}?", err=True)
 
@@ -334,7 +334,7 @@ def _parse_test(text: str) -> str | float | None:
     """Parses where test records come from.
 
     Returns:
-        The path of a file, the fraction of records to set aside, or None for "none".
+        The path of a file, the fraction of records to held out, or None for "none".
     """
     if text.lower() == "none":
         return None

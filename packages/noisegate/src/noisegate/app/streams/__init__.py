@@ -1,4 +1,4 @@
-"""Streams: releases that grow with each period, at one price a record.
+"""Streams: releases that grow with each period, at one cost a record.
 
 - `published`: the plan of a stream, as a file that all periods follow.
 - `period`: what one period asks at the gate.

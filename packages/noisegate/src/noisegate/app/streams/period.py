@@ -48,7 +48,7 @@ class Period:
         """Returns the plan of this period, with the noise on its totals.
 
         Args:
-            once: The plan of a release that asks once, at the price of the stream.
+            once: The plan of a release that asks once, at the cost of the stream.
         """
         plan = self.horizon.plan(once, self.facts.period)
         if plan.design is None:

@@ -1,8 +1,8 @@
 """Streams in Python: a plan is written once, and each period is fitted by it.
 
 - `plan_stream` writes the plan, a file that may be published.
-- `fit_period` fits the model after one more period. It goes on from the model folder of
-  the period before and from the secrets beside the plan (`gate.streams.state`).
+- `fit_period` fits the model after one more period. It continues from the model folder
+  of the period before and from the secrets beside the plan (`gate.streams.state`).
 - `open_period` is the first half of it, for the command line: it checks that a period
   may come next, before anything is asked.
 """
@@ -268,21 +268,22 @@ def _check_number(number: int, state: StreamState, horizon: Horizon) -> None:
     if not number - 1 <= state.begun_period_count <= number:
         if state.begun_period_count:
             raise OptionError(
-                f"stream: {state.begun_period_count} of its periods have their records, and this "
-                f"would be period {number}; go on from the model folder of the last "
-                "one. It may be made again: give the records of period "
-                f"{state.begun_period_count} with the folder of the one before."
+                f"stream: {state.begun_period_count} periods are released, and "
+                f"this would be period {number}. Continue from the model folder of "
+                "the last one. To make that folder again, give the records of "
+                f"period {state.begun_period_count} with the folder of the period "
+                "before."
             )
         raise OptionError(
-            f"{state.folder} is missing or empty: it lay beside the plan, and without "
-            "it the stream cannot go on."
+            f"{state.folder} is missing or empty: it belongs beside the plan, and "
+            "without it the stream cannot continue."
         )
     if number > horizon.periods:
         # A version that kept the seals may have answered its last period.
         state.erase_all_secrets()
         raise OptionError(
-            f"the stream was planned for {horizon.periods} periods, and has all of "
-            "them."
+            f"the stream was planned for {horizon.periods} periods, and all of "
+            "them are released."
         )
 
 

@@ -4,7 +4,7 @@ Everything here is computed from released values (G-08). For a numeric column, r
 are counted twice, in bins of public edges::
 
     first look: noisy counts of bins between powers of two, or decades
-        ──► `find_occupied_bins`  bins that stand out of the noise, alone or in a row
+        ──► `find_occupied_bins`  bins that exceed the noise, alone or in a row
         ──► `choose_cells`        bins of even width within these, the cells
     second look: noisy counts of the cells
         ──► `find_bounds`         cells at the ends that hold next to nothing are cut
@@ -127,7 +127,7 @@ def find_occupied_bins(
 ) -> OccupiedBins | None:
     """Finds the range of bins of a first look that holds the records.
 
-    The range has all bins that stand out of the noise, alone or in rows. It is extended
+    The range has all bins that exceed the noise, alone or in rows. It is extended
     by neighbours with more than two standard deviations of the noise, but not across
     the bin of zero. One bin too many makes the second look coarser; one too few cuts
     off a tail.
@@ -165,7 +165,7 @@ def _adjusted_ends(
     whole stands out; and then outwards over neighbours that seem to hold a tail.
 
     Args:
-        rows: First and last bin of each row that stands out of the noise, ascending.
+        rows: First and last bin of each row that exceed the noise, ascending.
         bin_counts: Noisy counts, (bins,).
         std: Standard deviation of their noise.
         zero_bin: Index of the bin of zero; None for times.
@@ -200,7 +200,7 @@ def _wide_gap(
     many columns have zeros and large numbers.
 
     Args:
-        rows: First and last bin of each row that stands out of the noise, ascending.
+        rows: First and last bin of each row that exceed the noise, ascending.
         zero_bin: Index of the bin of zero; None for times.
 
     Returns:
@@ -218,7 +218,7 @@ def _wide_gap(
 
 
 def _rows_standing_out(bin_counts: Counts, std: float) -> list[tuple[int, int]]:
-    """Finds rows of neighbouring bins whose counts together stand out of the noise.
+    """Finds rows of neighbouring bins whose counts together exceed the noise.
 
     Rows of 1, 2, 4 and 8 bins are tried, the shortest first, and of one length the
     highest first. A row that has a bin in common with one found before is passed over.
@@ -318,7 +318,7 @@ def find_bounds(
 
     Usually the bounds are those of the cells, without cells at both ends that hold next
     to nothing. If the first look saw only zeros, the cells lie around zero, and the
-    bounds are those of the cells that stand out of the noise.
+    bounds are those of the cells that exceed the noise.
 
     Args:
         bins: Bins of the first look.
@@ -514,7 +514,7 @@ class Finding:
     """What a discovery has found of one column, from noisy counts alone."""
 
     column: Column | None
-    """The column for the schema; None if nothing stood out of the noise."""
+    """The column for the schema; None if nothing exceed the noise."""
     note: str
     """A comment for readers of the schema file. It begins with the doubt, if any."""
     doubt: str = ""
@@ -534,7 +534,7 @@ def column_from_bounds(
     Args:
         gap: The column whose bounds were estimated.
         bounds: Lower and upper bound, as `find_bounds` returns them; None if nothing
-            but zero stood out of the noise.
+            but zero exceed the noise.
         missing: Noisy number of records without a value.
         std: Standard deviation of the noise on that number, in records.
         doubt: What should be checked before the column is used; empty for nothing.
@@ -546,8 +546,8 @@ def column_from_bounds(
         lower: Any = 0
         upper: Any = 1
         final_doubt = (
-            "nothing but zero stood out of the noise, and 0 to 1 is a guess: write "
-            "bounds, if you know them"
+            "only zero could be distinguished from the noise, and 0 to 1 is a "
+            "guess: state bounds, if you know them"
         )
     else:
         lower, upper = round_bounds(gap.kind, *bounds)
@@ -589,8 +589,8 @@ def describe_wide_gap(kind: str, bins: BinEdges, occupied_bins: OccupiedBins) ->
     low, _ = round_bounds(kind, *bin_bounds(bins, bin_below, bin_below))
     _, high = round_bounds(kind, *bin_bounds(bins, bin_above, bin_above))
     return (
-        f"hardly a value lies between those of about {low} and of about {high}: maybe "
-        "a code (atoms), or noise"
+        f"hardly any value lies between those of about {low} and of about {high}: "
+        "maybe a code (atoms), or noise"
     )
 
 
@@ -652,9 +652,10 @@ def describe_records_beyond(
     if second_look_records + noise_margin > min_covered:
         return ""
     return (
-        f"about {max(second_look_records, 0):.0f} of about {first_look_records:.0f} "
-        "records lie within these bounds, and the others beyond all numbers that are "
-        "counted: write bounds, if you know them, or ignore the column"
+        f"about {max(second_look_records, 0):.0f} of about "
+        f"{first_look_records:.0f} records lie within these bounds, and the others "
+        "beyond all numbers that are counted: state bounds, if you know them, or "
+        "ignore the column"
     )
 
 

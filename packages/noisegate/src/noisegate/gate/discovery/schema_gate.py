@@ -152,7 +152,7 @@ def plan_discovery(
     """Plans a discovery: chooses the least noise that keeps a budget; reads no data.
 
     The budget is shared between the queries so that every count gets about the same
-    noise. The queries are: a first and a second look at the numeric columns, and the
+    noise. The queries are: a first and a second count of the numeric columns, and the
     levels of the columns of text.
 
     Args:
@@ -162,7 +162,7 @@ def plan_discovery(
         texts: Number of columns of text.
 
     Returns:
-        The plan: first and second look at the numeric columns, if there are any, and
+        The plan: first and second count of the numeric columns, if there are any, and
         levels, if there are columns of text.
 
     Raises:
@@ -553,7 +553,7 @@ class SchemaGate(Answering):
         Args:
             gap: The column.
             occupied: The range of bins of the first look that holds records; None if no
-                bin stood out of the noise.
+                bin exceed the noise.
             noisy_counts: Noisy counts of the first look, and last of records without a
                 value, (bins + 1,), in records.
             cell_edges: Cells of the second look; None if there was none.
@@ -562,14 +562,14 @@ class SchemaGate(Answering):
             std: Standard deviation of the noise on each count, in records.
 
         Returns:
-            The column with its bounds; no column if nothing stood out of the noise.
+            The column with its bounds; no column if nothing exceed the noise.
         """
         if occupied is None or cell_edges is None:
             return Finding(
                 column=None,
                 note=(
-                    "ignored: no value stood out of the noise; if you know bounds, "
-                    "write them"
+                    "ignored: no value could be distinguished from the noise; "
+                    "state bounds, if you know them"
                 ),
             )
         edges = self._edges[gap.name]

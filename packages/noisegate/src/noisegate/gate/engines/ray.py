@@ -5,7 +5,7 @@ drawn in this process. The totals are private like the records. So the cluster, 
 object store and its network must be as private as the records.
 
 All workers must compute as this process does. One on another processor, with other
-versions, or that sums made-up records to other integers, is refused.
+versions, or that sums simulated records to other integers, is refused.
 
 How to read it: `RayEngine` is what a user gives the gate, and joins a cluster or starts
 one; `_WorkerRounds` sums by its workers, in passes (`engines.ray_round`).
@@ -191,7 +191,7 @@ class RayEngine:
         import ray
 
         # Ray lets a process be in one cluster only. Whoever has joined it to one, an
-        # earlier run or the program around it, has chosen, and other work may go on
+        # earlier run or the program around it, has chosen, and other work may continue
         # there: so it is neither left nor compared with the address.
         if ray.is_initialized():
             return
@@ -256,7 +256,7 @@ class RayEngine:
 
         Ray itself would wait minutes for an address that does not answer. So a
         connection of HTTP/2, which Ray speaks, is begun here first, and its answer is
-        looked at.
+        examined.
 
         Args:
             address: ``HOST:PORT``, or "auto", which is not checked.
@@ -280,7 +280,7 @@ class RayEngine:
             problem = getattr(error, "strerror", None) or type(error).__name__
             raise self._unreachable(problem) from None
         if not is_ray:
-            raise self._unreachable("what answers there is no Ray")
+            raise self._unreachable("the server there is not Ray")
 
     def _unreachable(self, reason: str) -> OptionError:
         """Returns the error of a cluster that cannot be joined.

@@ -561,7 +561,7 @@ _PROCESSOR_LINES = (
     "CPU ",
     "Features",
 )
-# Seeds the made-up records of fingerprints.
+# Seeds the simulated records of fingerprints.
 _FINGERPRINT_SEED = 20261123
 
 
@@ -617,7 +617,7 @@ class SumJob:
     def probe_sums(
         self, layout: Layout, random: np.random.Generator
     ) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields sums over made-up records, by which machines are compared.
+        """Yields sums over simulated records, by which machines are compared.
 
         Two machines that round differently give different integers here, so
         `fingerprint` hashes these sums. Kernels may round differently in a block that
@@ -625,7 +625,7 @@ class SumJob:
         one record more than that.
 
         Args:
-            layout: Columns of the made-up records.
+            layout: Columns of the simulated records.
             random: Draws the records.
 
         Yields:
@@ -732,13 +732,13 @@ def fingerprint(job: Job, layout: Layout) -> str:
     """Hashes everything that may decide on the bits of sums in this process.
 
     These are its processor, the versions of its packages, the settings that choose
-    numerical kernels, and the integers that made-up records add up to. A worker whose
+    numerical kernels, and the integers that simulated records add up to. A worker whose
     fingerprint differs from that of the calling process is refused, since a record's
     vector must not depend on who computes it.
 
     Args:
-        job: The job, which is tried on made-up records.
-        layout: Columns of the made-up records.
+        job: The job, which is tried on simulated records.
+        layout: Columns of the simulated records.
 
     Returns:
         SHA-256 in hexadecimal.

@@ -12,8 +12,8 @@ How to read it, in three parts:
 - `RecordLoss`, `FactoredLoss`, `module_loss` and others: the losses of a record.
 - `RecordGradients`, `FactoredGradients`: each has `compute_gradients`, from a block to
   `GradientRows`, and `add_clipped`, from some of these rows to a sum.
-- `choose_execution`: the probe. It tries gradients on made-up records, and chooses how
-  blocks are computed.
+- `choose_execution`: the probe. It tries gradients on simulated records, and chooses
+  how blocks are computed.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ class RecordGradients:
 
         What a change must keep: a record's row follows from that record alone, and the
         way to compute it is the same for all private records. So the way is chosen at
-        the first block, which is the probe's and has made-up records. The probe
+        the first block, which is the probe's and has simulated records. The probe
         (`choose_execution`) notices a row that depends on other records.
 
         Args:
@@ -621,12 +621,12 @@ def choose_execution(
     *,
     threads: int = 1,
 ) -> None:
-    """Probes gradients on made-up records, and chooses how blocks are computed.
+    """Probes gradients on simulated records, and chooses how blocks are computed.
 
-    The probe computes the same made-up records in differently arranged blocks. It sets
-    `source.execution` to the fastest way to compute in which the bits of a gradient,
-    and the integers that it adds to a sum, are the same in every arrangement: so they
-    are a function of the record alone.
+    The probe computes the same simulated records in differently arranged blocks. It
+    sets `source.execution` to the fastest way to compute in which the bits of a
+    gradient, and the integers that it adds to a sum, are the same in every arrangement:
+    so they are a function of the record alone.
 
     Before the call, `source.execution.rows` says how many records a block may have at
     most. During the call `source.execution` is the way that is being tried, and after
@@ -635,7 +635,7 @@ def choose_execution(
     Args:
         source: Computes and sums the gradients; its `execution` is set.
         parameters: Parameters of the first step, by name.
-        layout: Columns of the made-up records.
+        layout: Columns of the simulated records.
         device: Device on which torch computes.
         name: What messages call the gradients.
         representation: A public map whose vectors replace the numeric columns, and how
@@ -652,7 +652,7 @@ def choose_execution(
     count = sum(value.numel() for value in parameters.values())
 
     def draw_records(rows: int, random: np.random.Generator) -> EncodedTable:
-        """Draws made-up records, as the gradients see them."""
+        """Draws simulated records, as the gradients see them."""
         records = made_up_records(layout, rows, random)
         if representation is None:
             return records

@@ -240,8 +240,8 @@ def is_traceable(
     """Returns whether the traced gradients of a loss are right.
 
     They are compared with those of the records' copies of the parameters, at two
-    made-up records and near the given parameters. No value of a record is used, so the
-    result is public. A wrong result would harm the training, not privacy: both ways
+    simulated records and near the given parameters. No value of a record is used, so
+    the result is public. A wrong result would harm the training, not privacy: both ways
     treat each record by itself, which the gate probes.
 
     Args:
@@ -337,7 +337,7 @@ def _layer_tracer_class() -> Any:
     """Returns the class of the context manager that traces layers.
 
     While it is entered, it catches every call of a function of torch. A call of a layer
-    with parameters is run on the whole block; any other call goes on as usual.
+    with parameters is run on the whole block; any other call continues as usual.
 
     The class is defined in the first call of this function, since its base classes are
     torch's, which is slow to import.

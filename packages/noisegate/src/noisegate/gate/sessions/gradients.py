@@ -102,7 +102,7 @@ class GradientVectors:
     def probe(
         self, parameters: Mapping[str, Tensor], layout: Layout, threads: int
     ) -> None:
-        """Tries map and loss on made-up records, and chooses how they are computed.
+        """Tries map and loss on simulated records, and chooses how they are computed.
 
         Args:
             parameters: Parameters of the first step.

@@ -338,5 +338,5 @@ def _run_measurement(
     # along as the context of this error.
     raise DataError(
         f"OpenDP stopped with {error_type}, maybe after it drew noise; nothing was "
-        "handed out, and the cost stays reserved."
+        "released, and the cost stays reserved."
     )

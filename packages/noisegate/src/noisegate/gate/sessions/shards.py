@@ -380,8 +380,8 @@ class ShardVectors:
     def _start_shards(self, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Splits the records into shards by their words, and sets the initial states.
 
-        Earlier states are dropped. The probe calls this for made-up records, the first
-        step for the private ones.
+        Earlier states are dropped. The probe calls this for simulated records, the
+        first step for the private ones.
 
         Args:
             words: A uniform word of 64 bits for each record, (records,).
@@ -562,7 +562,7 @@ class ShardVectors:
             return mapped_function(*arguments)
 
     def probe(self, parameters: Tensors, layout: Layout, threads: int) -> None:
-        """Tries the teacher on made-up records: no vector may depend on other shards.
+        """Tries the teacher on simulated records: no vector may depend on other shards.
 
         Three times the shards are started and trained, and answer with their vectors.
         The second time, the first shard has other records: only its own vector may
@@ -622,13 +622,13 @@ class ShardVectors:
     def _probe_answers(
         self, layout: Layout, first_shard_seed: int
     ) -> npt.NDArray[np.int32]:
-        """Computes the vectors of shards that were trained on made-up records.
+        """Computes the vectors of shards that were trained on simulated records.
 
         Overwrites the split, the states and the random numbers of this session, but not
         whose turn it is to be trained.
 
         Args:
-            layout: Columns of the made-up records.
+            layout: Columns of the simulated records.
             first_shard_seed: Seed of the records of the first shard. The other shards
                 have the same records in every call, those of `_RECORDS_SEED`.
 

@@ -295,7 +295,7 @@ def secure_sum_of(release: Release) -> SecureSum | None:
     """Returns the secure sum that a release is a share of; None if it is no share.
 
     The certificate of a share states the identity of its sum, a hash of keys, plan,
-    noise and round. The identity is computed anew from these facts and compared, so
+    noise and round. The identity is computed again from these facts and compared, so
     that a share cannot pass for one of another sum.
 
     Args:

@@ -43,7 +43,7 @@ class MaskedShares:
     """Answers with masked shares (G-32); see `Answers`.
 
     A share is the sum of this silo's records, plus part of the noise, plus a mask that
-    only the shares of all silos together cancel. Nothing else leaves the gate.
+    only the shares of all silos together cancel. Nothing else is released.
 
     Args:
         masking: The masks of this silo in the sum.

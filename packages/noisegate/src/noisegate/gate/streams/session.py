@@ -96,7 +96,7 @@ class StreamReservation(SingleUse):
         return self._reservation.ledger_reference
 
     def reserve(self, plan: Plan, method: str) -> None:
-        """Reserves the cost of all periods, or goes on with an earlier reservation.
+        """Reserves the cost of all periods, or continues with an earlier reservation.
 
         The folder of the stream remembers the reservation. Its entries in the ledger
         decide::
@@ -105,11 +105,11 @@ class StreamReservation(SingleUse):
             none, or none remembered      reserve, and write it to the folder
             void                          the same: no noise was drawn on it
             of another plan               refuse
-            of this plan, open or closed  go on with it, at no cost
+            of this plan, open or closed  continue with it, at no cost
 
         The ledger reserves before the folder remembers it. If the process dies in
-        between, the next run reserves anew. The first reservation can then be voided by
-        hand, as no noise was drawn on it. `test_a_stream_is_one_entry_of_the_ledger`
+        between, the next run reserves again. The first reservation can then be voided
+        by hand, as no noise was drawn on it. `test_a_stream_is_one_entry_of_the_ledger`
         notices if a stream pays twice.
 
         Args:
@@ -152,7 +152,7 @@ class StreamReservation(SingleUse):
     def void(self, error: BaseException) -> bool:
         """Gives back the cost of a stream that drew no noise; see `Reservation.void`.
 
-        A period that goes on with the reservation of earlier ones gives nothing back.
+        A period that continues with the reservation of earlier ones gives nothing back.
         """
         return self._reservation.void(error)
 
@@ -339,7 +339,7 @@ class StreamSession(Answering):
             (dim · columns, periods) of noisy sums by period.
 
         Raises:
-            OptionError: if a query is not answered, the release was handed out before,
+            OptionError: if a query is not answered, the release was returned before,
                 or the folder of the stream cannot be written.
         """
         if decisions:
@@ -396,7 +396,7 @@ class StreamTotals:
         draws other noise; if they are on disk, no noise is drawn, and the total is the
         same again.
 
-        What a change must keep: noise that somebody may have seen is not drawn anew;
+        What a change must keep: noise that somebody may have seen is not drawn again;
         the reservation is confirmed before noise is drawn; and the stored `noise` is
         all that is in the noisy sums, fresh noise less what was taken back.
         `test_killed_at_any_stage_a_period_has_one_answer` and

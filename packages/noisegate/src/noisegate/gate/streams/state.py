@@ -57,8 +57,8 @@ _TEMPORARY = re.compile(
     r"(?:key|plan|booked\.json|\d{4}\..+\.npz)\.[0-9a-f]{8}|\.booked\.json\.[0-9a-f]{8}"
 )
 _STAYS_PAID = (
-    "What was paid for stays paid for: make room, and give the same again at no "
-    "further cost."
+    "The cost is charged already: free some disk space, and give the same records "
+    "again at no further cost."
 )
 
 
@@ -98,8 +98,8 @@ class StreamState:
         problem = second_name(plan)
         if problem is not None:
             raise OptionError(
-                f"stream={str(plan)!r} {problem}. What was released is remembered "
-                "beside its name."
+                f"stream={str(plan)!r} {problem}. The history of the stream is "
+                "stored beside the plan, under its name."
             )
         self.folder = plan.resolve().with_suffix(".private")
         # The key of the seals; None before the folder is opened, and once the stream
@@ -171,7 +171,7 @@ class StreamState:
             OptionError: if the folder cannot be written.
         """
         entry = {"reservation": reservation, "dataset": dataset, "ledger": ledger}
-        with self._writing("Make room, and start again."):
+        with self._writing("Free some disk space, and start again."):
             self._write_file(
                 self.folder / "booked.json",
                 (json.dumps(entry) + "\n").encode(),
@@ -223,8 +223,8 @@ class StreamState:
         answers = {name: self.read_answer(period, name) for name in sums}
         if all(answer is not None and answer.is_erased for answer in answers.values()):
             LOG.info(
-                "Period %d was answered, and its seals are erased: the answer is given "
-                "again.",
+                "Period %d was released already, and its seals are erased: the "
+                "same release is returned.",
                 period,
             )
             return
@@ -236,9 +236,10 @@ class StreamState:
                 if self._has_seals(earlier_period, seals):
                     raise OptionError(
                         f"data: these are the records of period {earlier_period}, "
-                        "which were released already. Nothing was drawn or spent; give "
-                        f"those of period {period}. If they are others that count the "
-                        "same, give them together with those of the next period."
+                        "which were released already. Nothing was drawn or spent; "
+                        f"give those of period {period}. If they are different "
+                        "records with the same counts, give them together with "
+                        "those of the next period."
                     )
         has_other_records = any(
             answer is not None and answer.seal and answer.seal != seals[name]
@@ -246,9 +247,9 @@ class StreamState:
         )
         if has_other_records:
             raise OptionError(
-                f"data: period {period} was answered with other records. A period has "
-                "one answer: give the same records again, or go on from the model that "
-                "it came to. Nothing was drawn."
+                f"data: period {period} was released with other records. Each "
+                "period is released once: give the same records again, or continue "
+                "from its model. No noise was drawn."
             )
 
     def _has_seals(self, period: int, seals: Mapping[str, str]) -> bool:
@@ -289,8 +290,7 @@ class StreamState:
                 self._write_file(self._answer_path(period, name), answer)
             except (FileExistsError, FileNotFoundError):
                 raise OptionError(
-                    f"stream: another process answers period {period} at this moment; "
-                    "let it end."
+                    f"stream: another process is releasing period {period}; let it end."
                 ) from None
 
     def sum_answers(self, name: str, first_period: int, last_period: int) -> Integers:
@@ -315,8 +315,8 @@ class StreamState:
         noisy_sums = [answer.noisy for answer in answers if answer is not None]
         if len(noisy_sums) < len(answers):
             raise ModelError(
-                f"{self.folder} lacks an answer of a period before {last_period}; "
-                "restore it from a backup."
+                f"{self.folder} lacks the release of a period before "
+                f"{last_period}; restore it from a backup."
             )
         # Checked in floats, which do not wrap around.
         rough_total = np.sum(noisy_sums, axis=0, dtype=np.float64)

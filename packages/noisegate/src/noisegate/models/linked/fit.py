@@ -55,7 +55,7 @@ from noisegate.seeds import public_random
 
 Floats = npt.NDArray[np.float64]
 
-# With fewer children of a parent in the mean, keys that do not match are suspected.
+# With fewer children of a parent on average, keys that do not match are suspected.
 _MIN_MEAN_CHILDREN = 0.1
 
 # Parents that are drawn for the fit of a chain.
@@ -68,7 +68,7 @@ _RARE_SHARE = 1e-3
 # Keeps divisors from zero.
 _TINY = 1e-9
 
-# With more children in the mean, families are long. Set between simulated clinics of
+# With more children on average, families are long. Set between simulated clinics of
 # 1.2 and of 11 visits a person.
 _LONG_FAMILY_CHILDREN = 4.0
 
@@ -85,7 +85,7 @@ _BUDGET_FRACTIONS = {
 }
 """How the budget of a link is divided among its queries."""
 
-# Standard deviations of its noise that a cell of a pair shall hold in the mean.
+# Standard deviations of its noise that a cell of a pair shall hold on average.
 _CELL_CLARITY = 6.0
 
 

@@ -61,7 +61,7 @@ class LinkedModel(Shown):
     It holds no private record.
 
     Attributes:
-        release: What left the gate, with its certificate.
+        release: The release, with its certificate.
         links: The model of each link, parents first.
         summary: How the fit ended.
         convert: By name of a table, what turns the Arrow table of `sample` into the
@@ -216,7 +216,7 @@ class LinkedModel(Shown):
     def _blocks(
         self, n: int, seed: int | None, region: Region | None, dropped: dict[str, int]
     ) -> Iterator[dict[str, pa.Table]]:
-        """Yields the blocks of a sample, with keys that go on from block to block."""
+        """Yields the blocks of a sample; keys are numbered over all blocks."""
         random = public_random(seed)
         keys_used = dict.fromkeys(self.schema.names, 0)
         for start in range(0, n, _BLOCK_ROOTS):

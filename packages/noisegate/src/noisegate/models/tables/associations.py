@@ -24,14 +24,14 @@ scores to those of the release.
 
 **Verdicts.** An association is named if it is strong and exceeds what noise makes of so
 many pairs. A pair is *not known* if even an association of 1 would not exceed that,
-and counts as not kept. A number and another column are *too close to be told apart* if
-the copy cannot show how they differ: with r² of means of cells, if ::
+and counts as not kept. A number and another column are *too close to be distinguished*
+if the copy cannot show how they differ: with r² of means of cells, if ::
 
     1 - r² of the model + variance within cells + noise on r²  >  2 (1 - r² of release)
 
 where the noise is its standard deviation. How a number and levels go together within
 cells is not known, so that the variance within cells is taken off their 1 - r². Two
-examples. Of 15,000 admissions and discharges in three years, 8 days apart in the mean,
+examples. Of 15,000 admissions and discharges in three years, 8 days apart on average,
 a copy at ε = 3 makes 23 days, whatever the ward, while a column of the days keeps all
 three wards to a tenth. The longitudes of two towns spread three to ten times as far
 inside each, as the cell between them takes the ends of both. Such a copy is usable at
@@ -743,7 +743,7 @@ def _verdict_on_missing(fit: PairwiseFit) -> Iterator[Verdict]:
         detail = f"{part_kept:.0%} kept of what the release shows"
     elif _may_hide_associations(associations):
         answer = "not known"
-        detail = "noise hides whether they are"
+        detail = "too noisy to know whether they are"
     else:
         answer = "kept"
         detail = "they are independent of each other in the release"
@@ -756,7 +756,7 @@ def _verdict_on_missing(fit: PairwiseFit) -> Iterator[Verdict]:
 def _verdict_on_close_columns(
     fit: PairwiseFit, moments: Sequence[PairMoments]
 ) -> Iterator[Verdict]:
-    """Yields the pairs of columns that are too close to be told apart, if any.
+    """Yields the pairs of columns that are too close to be distinguished, if any.
 
     Args:
         fit: The fit.
@@ -772,13 +772,10 @@ def _verdict_on_close_columns(
     n_more = len(close_pairs) - _MAX_NAMED
     more = f"; and {n_more} more pairs" if n_more > 0 else ""
     reason = (
-        "too close to be told apart, so that what sets them apart misleads: "
+        "the difference of these nearly equal columns is wrong in this copy: "
         f"{'; '.join(close_pairs[:_MAX_NAMED])}{more}"
     )
-    cure = (
-        "in place of one of two columns that are close, a column of what sets them "
-        "apart"
-    )
+    cure = "a column of the difference, in place of one of the two columns"
     yield Verdict(
         word="usable",
         source="fit",
@@ -790,15 +787,15 @@ def _verdict_on_close_columns(
 
 
 def _is_too_close(fit: PairwiseFit, pair: PairMoments) -> bool:
-    """Returns whether a number and another column cannot be told apart.
+    """Returns whether a number and another column cannot be distinguished.
 
     How they differ is the variance of the number that the other column leaves, 1 - r²,
     with r² the sum of squared moments, released without bias. The copy blurs that by
     1 - r² of the model, the variance within cells and the standard deviation of the
-    noise on r². They cannot be told apart if 1 - r² is less than half of the blur, and
-    it is below `_MAX_CLOSE_VARIANCE` with its noise. If the other column has levels,
-    the variance within cells is taken off 1 - r² first: nothing says how a number and
-    levels go together inside a cell, and two numbers go by their order.
+    noise on r². They cannot be distinguished if 1 - r² is less than half of the blur,
+    and it is below `_MAX_CLOSE_VARIANCE` with its noise. If the other column has
+    levels, the variance within cells is taken off 1 - r² first: nothing says how a
+    number and levels go together inside a cell, and two numbers go by their order.
 
     Args:
         fit: The fit.
@@ -824,7 +821,7 @@ def _verdict_on_associations(
 
     Strong associations are those above `_MIN_NAMED_STRENGTH` and above what noise makes
     of so many pairs; they are named. What is kept is judged by all associations where
-    their total stands out of the noise, and otherwise by the strong ones. If there are
+    their total exceed the noise, and otherwise by the strong ones. If there are
     none of these either, associations may still hide: the word is "rough" then. Pairs
     that were not measured lower the word.
 

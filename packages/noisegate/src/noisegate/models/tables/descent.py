@@ -290,8 +290,8 @@ def _copula_components(
     cells, so that the mean scores of the components have smaller covariances, S, on the
     same scale. R is raised by what they lack, to R + C - S, but never where C is 0.
     That is done in `_CORRELATION_ROUNDS` rounds, which need not converge: it is a
-    start, from which `Descent` goes on. R may come to have negative eigenvalues, which
-    `_correlate` raises.
+    start, from which `Descent` continues. R may come to have negative eigenvalues,
+    which `_correlate` raises.
 
     With fewer components than cells, which cannot be near all of them, every component
     has the shares of the class. Otherwise they are more than the scores, of which each
@@ -463,7 +463,7 @@ class Descent:
 
         The gradient is divided by the number of cells of pairs and triples, in place,
         and goes through the softmaxes to the logits, which Adam moves. Components and
-        what they expect are computed anew.
+        what they expect are computed again.
 
         Args:
             learning_rate: The rate; the first steps of an optimiser take less of it.
@@ -494,7 +494,7 @@ class Descent:
         return distance.squared_distance(self._expected) / distance.n_cells
 
     def state_dict(self) -> dict[str, Array]:
-        """Returns all that `load_state_dict` needs to go on with the same bits."""
+        """Returns all that `load_state_dict` needs to continue with the same bits."""
         logits = {
             f"logits/{name}": value.copy() for name, value in self._logits.items()
         }
@@ -644,7 +644,7 @@ class Search:
         return True
 
     def state_dict(self) -> dict[str, Array]:
-        """Returns all that `load_state_dict` needs to go on with the same bits."""
+        """Returns all that `load_state_dict` needs to continue with the same bits."""
         progress = [self._n_finished_rounds, self._step_in_round, self.discrepancy]
         return {
             "search": np.array(progress),

@@ -60,11 +60,11 @@ MAX_CLASSES = 64
 
 # Fits of more classes take longer, and use half as many records, which are enough.
 _FEW_CLASSES = 6
-# Steps of Newton's method, each of which estimates τ² anew.
+# Steps of Newton's method, each of which estimates τ² again.
 _NEWTON_STEPS = 12
 # Largest change of an effect in one step, since far ones overshoot.
 _MAX_EFFECT_CHANGE = 3.0
-# The curvature may be rough: so many records are enough, and it is computed anew at
+# The curvature may be rough: so many records are enough, and it is computed again at
 # these steps alone.
 _CURVATURE_RECORDS = 6000
 _CURVATURE_STEPS = (0, 1, 3, 6)
@@ -89,7 +89,7 @@ _CLEAR_TOTAL_STDS = 3
 _MAX_SCALING = 2
 # Rounds that bring the classes to their shares, after each change of the effects.
 _CALIBRATION_ROUNDS = 2
-# A class that noise hides is rare, but not impossible.
+# A class that is below the noise is rare, but not impossible.
 _MIN_CLASS_SHARE = 1e-6
 # Smallest curvature of an effect, for cells that hold no record.
 _MIN_CURVATURE = 1e-6
@@ -481,7 +481,7 @@ class EffectsFit:
     def _update_prior_variances(
         self, class_index: int, information: Float64[Array, " D"]
     ) -> None:
-        """Estimates the τ² of each column of a class anew, from its effects.
+        """Estimates the τ² of each column of a class again, from its effects.
 
         Args:
             class_index: The class.
@@ -519,7 +519,7 @@ def _updated_prior_variance(
     information: Float64[Array, " cells"],
     expected: Float64[Array, " cells"],
 ) -> float:
-    """Estimates the τ² of one column anew, by a step of EM.
+    """Estimates the τ² of one column again, by a step of EM.
 
     The C effects θ of the column have the prior N(0, τ² K) and, given the counts, about
     the covariance P = (diag(w h) + K⁻¹ / τ²)⁻¹. The step would be
@@ -636,10 +636,11 @@ class LabelFit:
         ascending order, until one leaves so little that it would be chosen even if a
         larger one left nothing.
 
-        Excess leaves out what pairs are off by chance, which tells weights apart. That
-        the judge sees any effect at all is told by the sum of all distances, of which
-        the noise is known: if the chosen weight is not clearly closer to the judge's
-        tables than constant probabilities are, it is raised to `UNCLEAR_WEIGHT`.
+        Excess leaves out what pairs are off by chance, which distinguishes weights.
+        That the judge sees any effect at all is told by the sum of all distances, of
+        which the noise is known: if the chosen weight is not clearly closer to the
+        judge's tables than constant probabilities are, it is raised to
+        `UNCLEAR_WEIGHT`.
 
         Args:
             trial: Tables to which the mixture was fitted as a trial.
@@ -682,7 +683,7 @@ class LabelFit:
         gain_std = math.sqrt(2 * judge_of_columns.n_joint_cells)
         if gain > _MAX_CHANCE_STDS * gain_std:
             return weight
-        # Noise hides all effects from the judge: the mixture steadies them.
+        # No effect exceeds the noise for the judge: the mixture steadies them.
         return max(weight, UNCLEAR_WEIGHT)
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:

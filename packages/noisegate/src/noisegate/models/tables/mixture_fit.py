@@ -59,7 +59,7 @@ Floats = npt.NDArray[np.float64]
 
 FAR = 2.0
 """A fit warns if it ends at a larger discrepancy from its release than this."""
-# Records are told apart by a column unless more than this share of them lies in the
+# Records are distinguished by a column unless more than this share of them lies in the
 # same fine cell.
 _MAX_SHARE_IN_CELL = 0.5
 # Keeps a quotient finite.
@@ -152,12 +152,12 @@ class MixtureFit:
         )
         return (
             "the fit has ended far from its release: the distance is "
-            f"{self.discrepancy:.2g} times what the noise explains, where 1 is as near "
-            f"as can be and above {FAR:g} tables of the synthetic records are off by "
-            "more than their noise. The release is whole, and may be fitted again at no "
-            f"cost: noisegate.Pairwise(seed=1, fit_options={larger_settings})"
-            ".fit_release(model.release); columns that nearly say the same are best "
-            "asked for as one."
+            f"{self.discrepancy:.2g} times what the noise explains, where 1 is as "
+            f"near as can be and above {FAR:g} tables of the synthetic records are "
+            "off by more than their noise. The release is whole, and may be fitted "
+            "again at no cost: noisegate.Pairwise(seed=1, "
+            f"fit_options={larger_settings}).fit_release(model.release); of two "
+            "nearly equal columns, replace one by a column of their difference."
         )
 
     @property
@@ -184,7 +184,7 @@ class MixtureFit:
                         )
 
     def state_dict(self) -> dict[str, Array]:
-        """Returns all that `load_state_dict` needs to go on with the same bits."""
+        """Returns all that `load_state_dict` needs to continue with the same bits."""
         states = {name: search.state_dict() for name, search in self._searches.items()}
         return joined(**states)
 

@@ -351,7 +351,7 @@ def _estimate_class_counts(
     """Estimates how many records each class has.
 
     The mean of all tables, weighted by inverse variance, is shrunk towards equally
-    large classes as far as the noise hides the differences.
+    large classes as far as the differences are below the noise.
 
     Returns:
         Numbers of records, positive. Their sum is that of the mean, and at least the

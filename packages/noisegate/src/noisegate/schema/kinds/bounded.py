@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAX_ATOMS = 32
 """Largest number of atoms and limits of a column."""
 # Limits of real numbers stand a width of the bounds apart, or this fraction of the
-# outermost value where float64 could not tell them apart otherwise.
+# outermost value where float64 could not distinguish them otherwise.
 _MIN_LIMIT_DISTANCE = 2.0**-20
 # Keys that TOML takes without quotes.
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -362,7 +362,7 @@ def parse_plain_numbers(
 ) -> npt.NDArray[Any] | None:
     """Parses numbers, if each text is one as it stands, else returns None.
 
-    A column with limits is looked at more closely: a number may stand for a limit.
+    A column with limits is examined more closely: a number may stand for a limit.
     """
     if column.limits:
         return None

@@ -32,7 +32,7 @@ def check_decimal_step(column: Decimal) -> None:
 
 
 def check_digits(column: Decimal) -> None:
-    """Checks that float64 tells all values apart."""
+    """Checks that float64 distinguishes all values."""
     largest = max(abs(value) for value in (column.lower, column.upper, *column.atoms))
     if (
         column.digit_count > _MAX_DECIMAL_DIGITS
@@ -40,8 +40,8 @@ def check_digits(column: Decimal) -> None:
     ):
         raise SchemaError(
             f"column {column.name!r}: {largest:g} has too many digits at a step of "
-            f"{column.step:g} for its values to be told apart; choose a larger step, "
-            'or use kind = "continuous"'
+            f"{column.step:g} for its values to be distinguished; choose a larger "
+            'step, or use kind = "continuous"'
         )
 
 

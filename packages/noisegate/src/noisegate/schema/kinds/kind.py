@@ -81,7 +81,7 @@ class ColumnKind(ABC):
         spelling_tolerance: How near a number or code must be, to what was meant, that
             is read from text that a spelling wrote: nearer than this.
         quick_parser: Parses columns of plain text for `parse_quickly`; None where all
-            text is looked at more closely.
+            text is examined more closely.
         form_value: Returns a value of a field as TOML has it. It takes the value, or
             one item of a list: a bound, an atom, a level.
 

@@ -54,8 +54,8 @@ def check_whole_steps(column: SteppedColumn) -> None:
     if width // column.spacing > MAX_STEPS:
         raise SchemaError(
             f"column {column.name!r}: the bounds are {width} {column.units_text} "
-            f"apart, more than the 2**53 = {MAX_STEPS} that can be told apart; narrow "
-            'them, or use a coarser kind ("continuous", "date")'
+            f"apart, more than the 2**53 = {MAX_STEPS} that can be distinguished; "
+            'narrow them, or use a coarser kind ("continuous", "date")'
         )
     if width % column.spacing:
         raise SchemaError(

@@ -191,11 +191,11 @@ class LinkedTable:
                 )
 
     def _check_children(self) -> None:
-        """Checks the number of children, and that the key tells children apart."""
+        """Checks the number of children, and that the key distinguishes children."""
         if self.most is None:
             raise SchemaError(
-                "most is missing; state how many records of one parent are told from "
-                "more, such as 30"
+                "most is missing; state up to how many records of one parent are "
+                "counted one by one, such as 30"
             )
         try:
             most = checked_integer("", "most", self.most)

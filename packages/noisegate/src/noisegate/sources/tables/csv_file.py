@@ -152,7 +152,7 @@ class CsvFile:
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Returns the names in the header, each with the type string.
 
-        Nothing beyond the header is looked at.
+        Nothing beyond the header is examined.
         """
         names = self.form.names_without_header(self.layout.names)
         if names is None:
@@ -649,7 +649,7 @@ def read_whole_records(
             buffer += b"\n"
         # Whether a quote opens or closes follows from the number of quotes before it,
         # counted from the start of a record. So those of the bytes that were carried
-        # are looked at again.
+        # are examined again.
         quotes = _find_quotes(buffer)
         if len(quotes):
             _check_quotes(buffer, quotes, buffer_start, ord(separator), is_last=is_last)
@@ -718,7 +718,7 @@ def _check_quotes(
         )
     # Doubled quotes stand inside a cell. A cell begins with a quote that no quote
     # stands before, and ends with one that no quote stands behind; the last cell may
-    # go on behind the buffer.
+    # continue behind the buffer.
     cell_starts = opening[byte_before != _QUOTE]
     cell_ends = np.append(closing[byte_behind != _QUOTE], len(buffer))
     cell_lengths = cell_ends[: len(cell_starts)] - cell_starts

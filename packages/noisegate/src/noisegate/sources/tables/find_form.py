@@ -37,7 +37,7 @@ _SAMPLE_BYTES = 1 << 18
 _CHUNK_BYTES = 1 << 20
 # Lines among which the names of the columns are looked for.
 _MAX_LINES_BEFORE_HEADER = 30
-# Records that are looked at.
+# Records that are examined.
 _MAX_RECORDS = 2000
 # The share of records that must have as many fields as the header.
 _MIN_CONSISTENT_SHARE = 0.9
@@ -148,7 +148,7 @@ def lines_to_add(found: FileForm, stated: FileForm) -> str:
 
 
 def _same_text(first: str, second: str) -> bool:
-    """Returns whether two encodings that were told apart by few bytes may be one."""
+    """Returns whether two encodings that were distinguished by few bytes may be one."""
     names = {codecs.lookup(name).name for name in (first, second)}
     # All of these read any byte, or nearly so, and only a reader can tell which is
     # right.

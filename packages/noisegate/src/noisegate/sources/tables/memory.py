@@ -327,7 +327,7 @@ def _show_by(line: str) -> str:
 def _wrap_lazy_frame(frame: Any) -> TableInMemory:
     """Wraps a lazy frame of Polars, in the order of its records.
 
-    It is computed anew whenever it is read.
+    It is computed again whenever it is read.
 
     Raises:
         DataError: if this Polars is too old, or the frame cannot be computed.
@@ -431,7 +431,7 @@ def _compute_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Tab
         return True
 
     def compute() -> None:
-        """Computes the frame, and hands on its batches."""
+        """Computes the frame, and passes on its batches."""
         try:
             selected = frame.select(names)
             selected.sink_batches(hand_on, chunk_size=rows, maintain_order=True)

@@ -120,7 +120,7 @@ def _cached_parts(file: FilePart, part_bytes: int, _stamp: Stamp) -> Sequence[Fi
     """Returns the parts of a file; remembered for the later rounds of a run.
 
     The stamp belongs to the key of the cache, so that a file that was written to is cut
-    anew.
+    again.
     """
     return tuple(file.split_into_parts(part_bytes))
 

@@ -8,7 +8,7 @@ Each pass over the records is one statement in a transaction that can only read:
 
     open_server_table     finds the table, and the declared types of its columns
       │
-    read_tables           connects, selects columns, hands on batches, hangs up
+    read_tables           connects, selects columns, passes on batches, hangs up
 
 A column is selected by an expression for its declared type alone, so a cell depends on
 no other cell (G-06). PostgreSQL has values that Arrow lacks: an infinite date would
@@ -45,7 +45,7 @@ _LAST_MOMENT = "9999-12-31 23:59:59.999999"
 
 
 def open_server_table(address: ServerAddress) -> TableInMemory:
-    """Opens a table on a server; it is read anew in each pass, and never held.
+    """Opens a table on a server; it is read again in each pass, and never held.
 
     Args:
         address: Where it is.

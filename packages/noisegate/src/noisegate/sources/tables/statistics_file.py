@@ -22,7 +22,7 @@ _READERS = {
     ".sas7bdat": "read_sas7bdat",
     ".xpt": "read_xport",
 }
-# To go on behind some records, the library passes over all before them, so that many
+# To continue behind some records, the library passes over all before them, so that many
 # small steps would take long.
 _ROWS_READ_AT_ONCE = 1 << 17
 

@@ -1,4 +1,4 @@
-"""Private records, read from the start in every round and handed on encoded.
+"""Private records, read from the start in every round and passed on encoded.
 
 A `Source` reads its origins, files or a table in memory, batch by batch in constant
 memory, and encodes each batch by its schema::

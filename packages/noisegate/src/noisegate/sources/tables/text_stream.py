@@ -5,7 +5,7 @@
     records.csv.gz ──► unpack ──► decode ──► UTF-8, as `csv_file` reads it
     (on disk)          (in memory, a megabyte at a time)
 
-Nothing is written to disk. A file is opened anew in every round.
+Nothing is written to disk. A file is opened again in every round.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TextStream(io.RawIOBase):
         self._decoder: Any = None
         if encoding != UTF_8:
             self._decoder = codecs.getincrementaldecoder(encoding)()
-        # Text that waits to be read, where reading goes on in it, and how many bytes
+        # Text that waits to be read, where reading continues in it, and how many bytes
         # were read before it.
         self._buffer = b""
         self._position_in_buffer = 0

@@ -206,7 +206,7 @@ def test_what_is_open_is_named_at_once_and_may_be_bought(tmp_path):
 def test_a_dictionary_that_contradicts_itself_does_not_stop_the_others(tmp_path):
     draft = drafted(tmp_path, "name,type,min,max\nold,int,90,10\nage,int,0,120\n")
     assert (
-        "does not fit itself: column 'old': lower = 90 is above upper = 10"
+        "contradicts itself: column 'old': lower = 90 is above upper = 10"
         in draft.ignored["old"]
     )
     assert Schema.loads(draft.toml()).names == ("age",)

@@ -211,5 +211,5 @@ def _choose(
 def _not_understood(where: str) -> SchemaError:
     """Returns the error about a file of another kind."""
     return SchemaError(
-        f"{where} is of no kind that is understood, which are: {UNDERSTOOD}"
+        f"{where} is not a supported data dictionary; supported are: {UNDERSTOOD}"
     )

@@ -41,7 +41,7 @@ _INTEGER_CODE = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")  # without zeros in fron
 _MAX_COMMENT_LENGTH = 110
 _HOW_TO_STATE = (
     "public knowledge; or leave it open, and `noisegate schema discover --columns` "
-    "buys it"
+    "estimates it at a cost in ε"
 )
 _TRUTH_CODES = {
     frozenset(pair) for pair in (("0", "1"), ("true", "false"), ("yes", "no"))
@@ -121,7 +121,7 @@ class Variable:
         try:
             _ = drafted.column
         except SchemaError as error:
-            reason = f"the dictionary does not fit itself: {error}"
+            reason = f"the dictionary contradicts itself: {error}"
             return DraftedColumn.left_out(self.name, reason, form)
         return drafted
 
@@ -199,7 +199,7 @@ class Variable:
         if self.step is None:
             return []
         return [
-            f'values stand {self.step:g} apart: kind = "decimal" takes that as step'
+            f'values have a spacing of {self.step:g}: kind = "decimal" takes it as step'
         ]
 
     def _fits_on_grid(self, form: dict[str, Any], step: float) -> bool:
