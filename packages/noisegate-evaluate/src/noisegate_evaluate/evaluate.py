@@ -30,20 +30,31 @@ def evaluate(
     progress: bool = False,
     **options: Any,
 ) -> Report | ImageReport:
-    """Returns how synthetic records compare with real ones; the figures are not covered by the guarantee.
+    """Compares synthetic records with real ones. The figures are not covered by the guarantee.
 
-    What `noisegate evaluate` measures: scores of models that are trained on synthetic and tested on real records, and
-    distances of marginals; with a schema of images those of `noisegate_evaluate.evaluate_images`, with one of linked
-    tables those of `noisegate_evaluate.evaluate_linked`.
+    The measures are those of `noisegate evaluate`:
 
-    Synthetic records are of any kind that `fit` takes; or the model itself, which then draws as many as there are real
-    ones. The fit did not use the records ``test``, and did use ``train``, which gives the ceiling to compare with. The
-    ``schema``, or the path of its TOML file, is by default that of the model. The ``seed`` is of classifiers and draws;
-    with ``show_values`` errors may quote private values. Options are those of `noisegate_evaluate.evaluate_tables`, or
-    of the others.
+    - tables: scores of models that are trained on synthetic records and tested on real ones, and distances of marginals
+      (`noisegate_evaluate.evaluate_tables`);
+    - images: `noisegate_evaluate.evaluate_images`;
+    - linked tables: `noisegate_evaluate.evaluate_linked`.
+
+    Args:
+        synthetic: Synthetic records of any kind that `fit` accepts; or a model, which then samples as many records as
+            there are real ones.
+        test: Held-out real records, which the fit did not use.
+        schema: The schema, or the path of its TOML file. None takes the schema of the model.
+        train: Real records that the fit used. Models trained on them give the train-on-real score to compare with.
+        seed: Seed of the classifiers and of sampling.
+        show_values: Whether errors may quote private values.
+        progress: Whether to show progress.
+        options: Options of the function that measures: see the list above.
+
+    Returns:
+        The report with its figures and its verdict.
 
     Raises:
-        UserError: if there is no schema, or records that do not fit it.
+        UserError: if there is no schema, or the records do not fit it.
 
     Examples:
         >>> import pyarrow as pa

@@ -113,23 +113,35 @@ def report(
     show_values: bool = False,
     progress: Progress | None = None,
 ) -> Pages:
-    """Writes the pages of a model as HTML files that hold all they show.
+    """Writes the pages of a model as HTML files that need no other file.
 
-    `public.html` follows from the model alone and may be passed on with it. With real records, `private.html` compares
-    them with synthetic ones: it is outside the guarantee, says so, and stays with whoever may see the records.
+    - `public.html` is computed from the model alone. It may be shared with the model.
+    - `private.html` is written if real records are given. It compares them with synthetic records. It is outside the
+      guarantee, states so, and is for those only who may see the records.
 
-    The model may be a folder; pages in ``out`` are replaced. The model was not made from the records ``test``, which
-    are as `Gate` takes them, of linked tables also their folder, and None for the public page alone. It was made from
-    those of ``train``: copies of them are looked for. For the others see `noisegate.evaluate`.
+    Args:
+        model: A model, or its folder.
+        out: Folder of the pages. Pages in it are replaced.
+        test: Held-out real records, of any kind that `Gate` accepts; for linked tables also their folder. None writes
+            the public page only.
+        train: Real records that the fit used. Copies of them among the synthetic records are counted.
+        classifiers: Which classifiers are trained, as for `noisegate_evaluate.evaluate_tables`.
+        title: Title at the head of the pages; None for that of the model.
+        owner: Who is responsible for the model; None for the owner that the model states.
+        purpose: What the model is for; None for the purpose that the model states.
+        show_values: Whether errors may quote private values.
+        progress: Called with the name of the training, and the numbers of trainings done and in all.
 
-    A ``title``, an ``owner`` who answers for the model, and its ``purpose`` stand at the head of the pages, in place of
-    those that the model was fitted with. `public.html` is dated if one is given here; else it comes out the same
-    whenever it is made.
+    Returns:
+        The paths of the pages.
+
+        `public.html` has a date if a title, an owner or a purpose is given here. Otherwise it is the same file at each
+        call.
 
     Raises:
-        ModelError: if the folder is no whole model, or its certificate does not hold.
-        OptionError: if `train` comes without `test`, a private page would lie in a model folder, a heading is no line
-            of text, or nothing can be written.
+        ModelError: if the folder is no complete model, or its certificate does not hold.
+        OptionError: if `train` is given without `test`, a private page would lie in a model folder, a heading is not
+            one line of text, or a file cannot be written.
         DataError: if the records do not fit the schema.
 
     Examples:

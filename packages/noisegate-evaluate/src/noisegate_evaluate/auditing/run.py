@@ -134,22 +134,31 @@ def audit(
     progress: Progress | None = None,
     **settings: Any,
 ) -> AuditReport:
-    """Returns a lower bound on the ε of what a method releases, beside the ε that it claims.
+    """Computes a lower bound on the ε of a method, to compare with the ε that the method claims.
 
-    No private records are read: the method runs on made-up ones, on a worst case of two neighbouring sets. That the
-    bound stays below the claim proves nothing; that it is above refutes it.
+    No private record is read. The method runs on simulated records: on two neighbouring data sets that form a worst
+    case. A bound above the claim refutes the claim. A bound below the claim proves nothing.
 
-    The ``target`` is the name of a method, or the folder of a saved model, whose schema, settings and budget are taken
-    where nothing else is given; else ``schema`` is built in, ``epsilon`` is 1 and ``delta`` 1e-5. There are so many
-    ``runs`` in both worlds together, None for as many as show the noise within about a tenth; ``progress`` is called
-    with those that were done and how many there will be. Without any settings and schema, small ones are taken.
+    Args:
+        target: Name of a method, or folder of a saved model. A folder supplies schema, settings and budget for all that
+            are not given here.
+        schema: Schema of the simulated records; None for a small built-in one.
+        epsilon: Claimed ε; None for that of the folder, or 1.
+        delta: Claimed δ; None for that of the folder, or 1e-5.
+        adjacency: Neighbouring relation.
+        runs: Number of runs on both data sets together; with `by="one-run"`, the number of canaries. None for as many
+            as estimate the noise to within about a tenth.
+        by: What the attacker sees: "projection" is the complete release; "one-run" is the release of one run with many
+            canaries, with a bound that assumes nothing about the method; "samples" is synthetic records only;
+            "attribute" is synthetic records and all columns but one of a record, whose value in that column is guessed.
+        progress: Called with the number of runs done and the number of all runs.
+        settings: Settings of the method; without settings and schema, small ones are used.
 
-    What the attacker sees, ``by``, is "projection", everything that is released; "one-run", the same, of one run with
-    many canaries, of which no assumption is made (``runs`` says how many); "samples", synthetic records alone;
-    "attribute", the same and all of a record but one column, which is guessed.
+    Returns:
+        The lower bound, the claim, and what they were computed from.
 
     Raises:
-        UserError: if anything given is unusable.
+        UserError: if an argument is unusable.
 
     Examples:
         >>> from noisegate import audit

@@ -45,21 +45,21 @@ def export(
     nist: str | Path | None = None,
     fields: Mapping[str, str | Sequence[str]] | None = None,
 ) -> tuple[str, ...]:
-    """Writes what a model's certificate and its verdict answer as others ask for it; reads no record.
+    """Writes certificate and verdict of a model in the formats of other institutions. Reads no record.
 
     Args:
         model: A fitted model, or its folder.
-        registry: New file, .yaml: an entry for the registry of deployments of differential privacy, up to its tier 3.
-        nist: New file: a sheet by NIST SP 800-226, Markdown, which also says what is not answered.
-        fields: What only the owner knows, by name: `name`, `data_curators` and so on, as the registry calls them.
-            Title, owner and purpose of the model stand for the name, the curators and the intended use.
+        registry: New file (.yaml): an entry for the registry of deployments of differential privacy, up to its tier 3.
+        nist: New file (Markdown): a sheet of the questions of NIST SP 800-226. It also lists what is not answered.
+        fields: Facts that only the owner knows, by the names of the registry, such as `name` and `data_curators`.
+            Title, owner and purpose of the model are used for the name, the curators and the intended use.
 
     Returns:
-        The names of the fields that are left to be filled in.
+        The names of the fields that remain to be filled in.
 
     Raises:
-        ModelError: if the folder is no whole model, or its certificate does not hold.
-        OptionError: if no file is asked for, one cannot be written, or a field is not known or unusable.
+        ModelError: if the folder is no complete model, or its certificate does not hold.
+        OptionError: if no file is requested, a file cannot be written, or a field is unknown or unusable.
 
     Examples:
         >>> import pyarrow as pa

@@ -60,59 +60,64 @@ def fit(
     purpose: str | None = None,
     **settings: Any,
 ) -> FittedModel:
-    """Fits a model to private records, and charges ε once.
+    """Fits a model to private records and spends ε once.
 
-    No interruption wastes the budget. Ctrl-C waits until what was paid for is written
-    down, and the error that stops the run says how to resume it, at no further cost.
+    An interruption never wastes the budget. After Ctrl-C, a run first saves the noisy
+    results that it has paid for. The error that stops the run states how to resume it,
+    at no further cost.
 
     Args:
-        data: Private records: a path, or a table or images in memory (see `Gate`). The
-            model samples tables of the same kind. For linked tables a mapping from
-            their names to paths or tables, or a folder with a file for each.
+        data: Private records: a path, a table in memory, or images in memory (see
+            `Gate`). The model samples tables of the same kind. For linked tables: a
+            mapping from table names to paths or tables, or a folder with one file for
+            each table.
         schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
-        method: Name of a method, or a method with its settings, as
-            ``Pairwise(cells=8)``. "auto" takes the one that does best where nothing
-            else is known.
-        out: Model folder to create; None to keep the model in memory only.
-        resume: True to continue with the interrupted run of `out`, or the folder that
-            its error named. Other options may then be left out, and data too, unless
-            records that were in memory have to be read again.
-        adjacency: Which data sets count as neighbours.
-        records: The number of records, where it is public.
-        unit: What one record stands for, in the words of the certificate.
-        unit_column: Column that says whose record each one is. It protects all records
-            of one unit (see `Gate`).
-        contributions: With `unit_column`, how many records of a unit are used at most.
-        ledger: Ledger to record the cost in, with `dataset`.
+        method: Name of a method, or a method with its settings, such as
+            ``Pairwise(cells=8)``. "auto" selects the default method for the schema.
+        out: Model folder to create; None keeps the model in memory only.
+        resume: True continues the interrupted run of `out`. A path continues the run in
+            the folder that the error message named. Other options may then be omitted.
+            So may `data`, unless records in memory have to be read again.
+        adjacency: Neighbouring relation: "add-remove" or "replace-one".
+        records: Number of records, if it is public.
+        unit: Name of the privacy unit (what one record stands for), for the
+            certificate.
+        unit_column: Column that identifies the unit of each record. The guarantee then
+            covers all records of one unit together (see `Gate`).
+        contributions: With `unit_column`, the largest number of records used per unit.
+        ledger: Ledger that records the cost, together with `dataset`.
         dataset: Name of the data set in the ledger.
-        seed: Seed of randomness that protects nobody; the private noise takes none.
+        seed: Seed of the randomness that protects nobody. The private noise has no
+            seed.
         device: "auto", "cpu", "cuda" or "mps".
-        on_error: What happens to images that cannot be read: "refuse" stops the run,
+        on_error: What to do with images that cannot be read: "refuse" stops the run,
             "skip" leaves them out.
-        log: Text file to which the run appends what it does, with times. It tells
-            nothing private, and is its owner's alone.
-        discovery: Certificate of the discovery that estimated the schema, as
-            `discover_schema` returns it. Beside a TOML file it is found without this.
-        progress: True to show progress: bars in a terminal or a notebook, and elsewhere
-            lines of the log ``noisegate``; for training with ε so far. None shows it in
-            notebooks only.
+        log: Text file to which the run appends its steps, with times. It contains no
+            private value. Only its owner may read it.
+        discovery: Certificate of the discovery that estimated the schema, from
+            `discover_schema`. If it lies beside the schema's TOML file, it is found
+            without this option.
+        progress: True shows progress: bars in a terminal or a notebook, otherwise lines
+            of the logger ``noisegate``. A training also shows its ε so far. None shows
+            progress in notebooks only.
         observer: Receives the plan and the progress of the run, in place of the log.
-        engine: Where records are summed: threads of this machine (the default), or the
-            machines of a cluster (`RayEngine`).
-        title: What the model is called, for the head of its pages. Public.
-        owner: Who answers for the model, such as an office and an address. Public.
+        engine: Where records are summed: threads of this machine (default), or the
+            machines of a Ray cluster (`RayEngine`).
+        title: Title of the model, for the head of its pages. Public.
+        owner: Who is responsible for the model, such as an office and an address.
+            Public.
         purpose: What the model is for, in one line. Public.
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Returns:
-        The model. Which kind it is depends on the method: `Synthesizer` where it
-        samples records, or a classifier.
+        The model: a `Synthesizer` if the method samples records, a model of linked
+        tables, or a classifier.
 
     Raises:
-        UserError: if anything given is unusable; nothing is spent.
-        BudgetRefusedError: if the ledger refuses.
+        UserError: if an argument or the data is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses the cost.
 
     Examples:
         >>> import pyarrow as pa
@@ -192,7 +197,7 @@ def plan(
     contributions: int | None = None,
     **settings: Any,
 ) -> Planned:
-    """Plans a fit: what it would release, at what cost, and how accurate it would be.
+    """Plans a fit: its queries, their cost, and the expected accuracy.
 
     Reads no data and spends nothing.
 
@@ -201,15 +206,17 @@ def plan(
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
         method: Name of a method, or a method with its settings.
-        adjacency: Which data sets count as neighbours.
-        records: The number of records, where it is public. With it accuracy is
-            predicted too.
-        unit_column: Column that says whose record each one is.
-        contributions: With `unit_column`, how many records of a unit are used at most.
+        adjacency: Neighbouring relation: "add-remove" or "replace-one".
+        records: Number of records, if it is public. With it, accuracy is predicted too.
+        unit_column: Column that identifies the unit of each record.
+        contributions: With `unit_column`, the largest number of records used per unit.
         settings: Settings of the method.
 
+    Returns:
+        The plan, with a predicted verdict if `records` is given.
+
     Raises:
-        UserError: if anything given is unusable.
+        UserError: if an argument is unusable.
 
     Examples:
         >>> from noisegate import Schema, plan
@@ -238,8 +245,9 @@ def synthesize(
 ) -> Synthesizer:
     """Fits a synthesizer: `fit`, for methods whose models sample records.
 
-    Its `sample(n)` gives the kind of table that was put in. For images, described by
-    `noisegate.schema.pixel_schema`, its `images(n)` gives images.
+    ``sample(n)`` of the result returns a table of the kind that was given. If the
+    schema describes images (`noisegate.schema.pixel_schema`), ``images(n)`` returns
+    images.
 
     Args:
         data: Private records: a path, or a table or images in memory.
@@ -247,9 +255,12 @@ def synthesize(
         epsilon: ε of the guarantee.
         options: Other options of `fit`.
 
+    Returns:
+        The fitted synthesizer.
+
     Raises:
-        UserError: if anything given is unusable; nothing is spent.
-        BudgetRefusedError: if the ledger refuses.
+        UserError: if an argument or the data is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses the cost.
 
     Examples:
         >>> import pyarrow as pa

@@ -34,10 +34,10 @@ class SimulatedPatients(NamedTuple):
 
 
 def simulated_patients() -> SimulatedPatients:
-    """Makes up a table of 20,000 patients, the same every time.
+    """Simulates a table of 20,000 patients, always the same.
 
     Returns:
-        The table, of pyarrow, and its schema.
+        The table, a PyArrow table, and its schema.
 
     Examples:
         >>> import noisegate

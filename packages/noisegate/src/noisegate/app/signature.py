@@ -53,14 +53,15 @@ class _Envelope(NamedTuple):
 
 
 def sign(folder: str | Path, key: str | Path) -> Path:
-    """Signs a model or release folder with a private key, after verifying it.
+    """Verifies a model or release folder, then signs it with a private key.
 
-    Needs ``noisegate[silos]``.
+    Needs the extra ``noisegate[silos]``.
 
     Args:
         folder: The folder of a fit, a release or a merge.
-        key: File of an unencrypted Ed25519 private key in PEM. Where there is none, one
-            is generated, with its public key beside it under the suffix ``.pub``.
+        key: File of an unencrypted Ed25519 private key in PEM format. If the file does
+            not exist, a key is generated; its public key is written beside it with the
+            suffix ``.pub``.
 
     Returns:
         The path of the signature, in the folder.

@@ -75,49 +75,52 @@ _Answerer = TypeVar("_Answerer")
 
 
 class Gate(SingleUse):
-    """Private records behind a privacy budget: answers one plan, with noise, once.
+    """Private records with a privacy budget: answers one plan, with noise, once.
 
     Args:
         data: Path of a CSV or Parquet file, of another file of records (see
-            `docs/schema.md`) or of a folder of them; or a table: of
-            pandas, Polars (lazy ones stream) or PyArrow, a dict of columns, a NumPy
-            array (structured, or with the columns of the schema in order), or a
-            Hugging Face data set. With a schema of images, also the path of images or
-            images in memory: see `noisegate_images.sources.images.ImageSource`,
-            `noisegate_images.sources.memory.memory_images`. Of linked tables, a mapping
-            from their names to such paths or tables, or a folder with a file for each.
-        schema: Public knowledge about the table. Required: bounds and levels read off
-            the data would leak. That of linked tables is a
-            `noisegate.schema.linked.schema.LinkedSchema`, and the unit a record of the
-            first with all that belongs to it.
+            `docs/schema.md`), or of a folder of them; or a table: pandas, Polars (lazy
+            frames are streamed), PyArrow, a dict of columns, a NumPy array (structured,
+            or with the columns of the schema in order), or a Hugging Face data set.
+            With a schema of images: also the path of images, or images in memory (see
+            `noisegate_images.sources.images.ImageSource` and
+            `noisegate_images.sources.memory.memory_images`). For linked tables: a
+            mapping from their names to such paths or tables, or a folder with one file
+            for each table.
+        schema: Public knowledge about the table. Required, because bounds and levels
+            that are read from the data would reveal private values. For linked tables:
+            a `noisegate.schema.linked.schema.LinkedSchema`. The privacy unit is then a
+            record of the first table with all records that belong to it.
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.
         adjacency: "add-remove" or "replace-one".
-        records: The number of records, when it is public: required for "replace-one",
-            and checked; for "add-remove" it is a public estimate used for planning
-            only, the true number stays private.
-        ledger: Ledger, its path or its URL, in which the cost is recorded; None for no
-        ledger.
+        records: Number of records, if it is public. "replace-one" requires it, and the
+            gate checks it. With "add-remove" it is a public estimate that is used for
+            planning only; the exact number stays private.
+        ledger: Ledger that records the cost, or its path or URL; None for no ledger.
         dataset: Name of the data set in the ledger.
-        unit: What one record stands for, in the words of the certificate.
-        unit_column: Column of the data that says whose record each one is, such as a
-            patient's number. The guarantee is then for all records of one unit
-            together. It is not in the schema, and is not copied.
-        contributions: With `unit_column`, how many records of a unit are used at most:
+        unit: Name of the privacy unit (what one record stands for), for the
+            certificate.
+        unit_column: Column of the data that identifies the unit of each record, such as
+            a patient's number. The guarantee then covers all records of one unit
+            together. The column is not in the schema, and synthetic records do not have
+            it.
+        contributions: With `unit_column`, the largest number of records used per unit:
             the first ones in the data. The noise grows in proportion.
-        engine: Where sums run: threads of this machine, or the machines of a cluster
-            (`RayEngine`).
+        engine: Where sums are computed: threads of this machine, or the machines of a
+            cluster (`RayEngine`).
         show_values: Whether errors may quote private values.
         progress: Called with the number of records summed so far; for the operator
             only.
-        on_error: What is done with an image that cannot be used: "refuse" the run, or
-            "skip" the image, which `skipped` counts for the operator.
-        discovery: Certificate of the discovery that estimated the schema, if it was:
-            the certificate of what is released names it, and states what both cost
+        on_error: What to do with an image that cannot be used: "refuse" stops the run,
+            "skip" leaves the image out. `skipped` counts the images that were left out,
+            for the operator.
+        discovery: Certificate of the discovery that estimated the schema, if there was
+            one. The certificate of the release names it, and states the cost of both
             together.
 
     Raises:
-        UserError: if any of these is unusable.
+        UserError: if an argument is unusable.
 
     Examples:
         >>> import pyarrow as pa
@@ -136,8 +139,8 @@ class Gate(SingleUse):
     """
 
     counted = True
-    """Whether this process counts runs without a ledger, and warns of what they cost
-    together (`noisegate.gate.unbooked`)."""
+    """Whether this process counts the runs without a ledger, and warns of their total
+    cost (`noisegate.gate.unbooked`)."""
 
     def __init__(
         self,
@@ -219,16 +222,17 @@ class Gate(SingleUse):
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
         self.journal: AnswerJournal | None = None
-        """The file of begun queries and noisy answers by which a run can continue
-        after a crash; None for a run that cannot. It must be set before the first
+        """File of the queries begun and their noisy results. With it, a run can
+        continue after a crash; None for a run that cannot. Set it before the first
         query."""
         self.heading: Mapping[str, str] = {}
-        """What the owner says of the model, by name: public texts for the certificate.
-        They must be set before the first query."""
+        """Public texts of the owner about the model, by name, for the certificate. Set
+        them before the first query."""
         self.watched = _unwatched
-        """Returns what answers a plan: the computation of its steps, or the bins of its
-        marginals. An audit of records that it made up sets it, to see them; sums over
-        all records it sees as the engine (`noisegate_evaluate.auditing.watched`)."""
+        """Returns the computation that answers a plan: its steps, or the bins of its
+        marginals. An audit sets it, to observe the records that it simulated. The audit
+        observes sums over all records through the engine instead
+        (`noisegate_evaluate.auditing.watched`)."""
         if discovery is not None and isinstance(schema, Schema):
             check_matches_schema(discovery, schema)
         self._source.check_against_schema()
@@ -240,43 +244,45 @@ class Gate(SingleUse):
 
     @property
     def about(self) -> int | None:
-        """Estimated number of records, from the size of the files.
+        """Estimated number of records, computed from the size of the files.
 
-        It is private, and for the operator only. None where there are no files.
+        The number is private, and for the operator only. None if the data is not in
+        files.
         """
         if not isinstance(self._source, Source):
             return None
         return self._source.estimate_record_count()
 
     def check_apart(self, public: Any) -> None:
-        """Checks that a public data set holds no file of the private one.
+        """Checks that a public data set contains no file of the private one.
 
-        Public data is released without noise, so private files among it would leak.
-        Complete files are compared (see `noisegate.sources.stores`), and nothing is
-        spent.
+        Public data is released without noise, so private files in it would be
+        disclosed. Complete files are compared (see `noisegate.sources.stores`). Nothing
+        is spent.
 
         Args:
             public: The public data set, a path or table.
 
         Raises:
-            DataError: if they share a file, or are the same table.
+            DataError: if the two share a file, or are the same table.
         """
         check_apart(self._data, public)
 
     def open(self, plan: Plan, *, method: str, public: Mapping[str, Any]) -> Session:
-        """Opens a session that answers the queries of a plan, in one round or several.
+        """Opens a session that answers the queries of a plan, in one or several rounds.
 
-        A round is one pass over the records. Later rounds may depend on the answers to
-        earlier ones. Nothing is read or spent before the first query of the session.
+        A round is one pass over the records. Queries of later rounds may depend on the
+        noisy results of earlier rounds. Nothing is read or spent before the first query
+        of the session.
 
         Args:
-            plan: The queries with their noise, calibrated for this gate's budget.
+            plan: The queries with their noise, calibrated for the budget of this gate.
             method: Name of the method, for the certificate.
-            public: Public facts and settings that the method used, by name, for the
-                certificate; JSON can express them.
+            public: Public facts and settings of the method, by name, for the
+                certificate. Their values must be JSON values.
 
         Returns:
-            The session, which adds up the vectors of all records for each query.
+            The session, which sums the vectors of all records for each query.
 
         Raises:
             OptionError: if the plan is of another kind or calibrated for another
@@ -304,23 +310,24 @@ class Gate(SingleUse):
         """Answers all queries of a plan, in one pass over the records.
 
         The cost is reserved before the first record is read. If reading fails, nothing
-        is released and the reservation is voided; once noise is drawn, the cost
-        stays spent.
+        is released and the reservation is voided. Once noise is drawn, the cost stays
+        spent.
 
         Args:
-            plan: The queries with their noise, calibrated for this gate's budget.
+            plan: The queries with their noise, calibrated for the budget of this gate.
             maps: For each query, by name, the map from a record to its vector; None for
-                the maps that the plan carries.
+                the maps that the plan contains.
             method: Name of the method, for the certificate.
-            public: Public facts and settings that the method used, by name, for the
-                certificate; JSON can express them.
+            public: Public facts and settings of the method, by name, for the
+                certificate. Their values must be JSON values.
 
         Returns:
             The noisy sum for each query, (dim, columns), with its certificate.
 
         Raises:
-            UserError: if plan and maps do not fit, or the data does not fit the schema.
-            BudgetRefusedError: if the ledger refuses.
+            UserError: if the maps do not fit the plan, or the data does not fit the
+                schema.
+            BudgetRefusedError: if the ledger refuses the cost.
         """
         with self.open(plan, method=method, public=public) as session:
             feature_maps = plan.maps if maps is None else maps
@@ -345,34 +352,38 @@ class Gate(SingleUse):
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
     ) -> Session:
-        """Opens a session for DP-SGD: each step returns one noisy sum of gradients.
+        """Opens a session for DP-SGD. Each step returns one noisy sum of gradients.
 
-        No gradient is computed here, and nothing is read or spent before the first
-        step. In a step, the session draws a Poisson sample of the records, computes the
-        gradient of the loss at each of them, clips it, and returns the sum with noise.
+        Opening computes no gradient. Nothing is read or spent before the first step. In
+        a step, the session:
+
+        1. draws a Poisson sample of the records;
+        2. computes the gradient of the loss at each of them, and clips it;
+        3. returns the sum of the clipped gradients with noise.
 
         Args:
-            plan: The steps with their noise, calibrated for this gate's budget. It may
-                also have queries, sums over all records, which the session answers.
+            plan: The steps with their noise, calibrated for the budget of this gate.
+                The plan may also have queries (sums over all records), which the
+                session answers.
             loss: The loss of one record: a `FactoredLoss` if the plan is `factored`,
-                that is for a model which is linear in its one parameter; else any
+                that is for a model that is linear in its one parameter; otherwise any
                 function.
             method: Name of the method, for the certificate.
-            public: Public facts and settings that the method used, by name, for the
-                certificate; JSON can express them.
-            journal: File that counts the steps begun. A run that was interrupted goes
-                on, at no further cost, where it is given the same file.
+            public: Public facts and settings of the method, by name, for the
+                certificate. Their values must be JSON values.
+            journal: File that counts the steps begun. With the same file, an
+                interrupted run continues at no further cost.
             device: Device on which torch computes gradients.
             microbatch: Number of records whose gradients are computed at once; None for
-                what fits into memory.
-            represent: A public feature map, such as a frozen network, whose vector
-                replaces the numeric columns of a record. It is computed once, when
-                records are read, in blocks of one fixed shape, and kept in memory. The
-                loss then gets the vector, (map.dim,). None for the records as they are.
+                as many as fit into memory.
+            represent: A public feature map, such as a frozen network. Its vector,
+                (map.dim,), replaces the numeric columns of a record in the loss. The
+                vectors are computed once, when the records are read, in blocks of one
+                fixed shape, and kept in memory. None uses the records as they are.
 
         Returns:
-            The session. Its `step` returns a noisy sum, and `release` the trained
-            parameters with their certificate.
+            The session. Its `step` returns a noisy sum, and `release` returns the
+            trained parameters with their certificate.
 
         Raises:
             OptionError: if the plan is of another kind or calibrated for another
@@ -398,27 +409,27 @@ class Gate(SingleUse):
         public: Mapping[str, Any],
         journal: Path | None = None,
     ) -> Session:
-        """Opens a session whose steps return one noisy vector of a whole sample each.
+        """Opens a session whose steps each return one noisy vector of a whole sample.
 
         The vector may be any function of the sample. It is clipped as one vector, not
         record by record. Nothing is read or spent before the first step.
 
         Args:
-            plan: The steps of a `BatchQuery`, calibrated for this gate's budget.
-            vector: The function: of public parameters, and of the numeric and coded
+            plan: The steps of a `BatchQuery`, calibrated for the budget of this gate.
+            vector: Function from public parameters, and from the numeric and coded
                 columns of a sample, to arrays of the planned shapes, by name.
             method: Name of the method, for the certificate.
-            public: Public facts and settings that the method used, by name, for the
-                certificate; JSON can express them.
-            journal: File that counts the steps begun. A run that was interrupted goes
-                on, at no further cost, where it is given the same file.
+            public: Public facts and settings of the method, by name, for the
+                certificate. Their values must be JSON values.
+            journal: File that counts the steps begun. With the same file, an
+                interrupted run continues at no further cost.
 
         Returns:
-            The session. Its `step` returns a noisy vector, and `release` the trained
-            parameters with their certificate.
+            The session. Its `step` returns a noisy vector, and `release` returns the
+            trained parameters with their certificate.
 
         Raises:
-            OptionError: if plan or journal do not fit.
+            OptionError: if the plan or the journal do not fit.
         """
         access = self._grant_access(plan, BatchQuery, method, public)
         query = cast("BatchQuery", steps_of(plan).query)
@@ -443,23 +454,22 @@ class Gate(SingleUse):
         """Opens a session whose steps return noisy sums over disjoint shards.
 
         The records are split at random into shards. Each shard trains a model of its
-        own on its records, and answers with one vector, which is clipped. The session
-        cannot be resumed: which records are in which shard, and what the shards have
-        learnt, is private and only in memory. Nothing is read or spent before the first
-        step.
+        own on its records, and returns one vector, which is clipped. The session cannot
+        be resumed: the split and the trained models are private, and in memory only.
+        Nothing is read or spent before the first step.
 
         Args:
-            plan: The steps of a `ShardQuery`, calibrated for this gate's budget.
-            teacher: How a shard trains its model, and what it answers: arrays of the
-                planned shapes.
+            plan: The steps of a `ShardQuery`, calibrated for the budget of this gate.
+            teacher: How a shard trains its model, and which vector it returns: arrays
+                of the planned shapes.
             method: Name of the method, for the certificate.
-            public: Public facts and settings that the method used, by name, for the
-                certificate; JSON can express them.
+            public: Public facts and settings of the method, by name, for the
+                certificate. Their values must be JSON values.
             device: Device on which torch computes.
 
         Returns:
-            The session. Its `step` returns a noisy sum, and `release` the trained
-            parameters with their certificate.
+            The session. Its `step` returns a noisy sum, and `release` returns the
+            trained parameters with their certificate.
 
         Raises:
             OptionError: if the plan does not fit.
@@ -477,17 +487,17 @@ class Gate(SingleUse):
         method: str,
         public: Mapping[str, Any],
     ) -> Release:
-        """Releases the noisy marginal tables that OpenDP's AIM or MST chooses.
+        """Releases the noisy marginal tables that OpenDP's AIM or MST selects.
 
-        AIM and MST choose by the data, with part of the budget, which tables they
-        measure. All records are held in memory.
+        AIM and MST select the tables by the data, with part of the budget. All records
+        are held in memory.
 
         Args:
-            plan: What OpenDP may spend, calibrated for this gate's budget.
+            plan: What OpenDP may spend, calibrated for the budget of this gate.
             bins: Public bins of the numeric columns, in the order of the columns.
             method: Name of the method, for the certificate.
-            public: Public facts and settings that the method used, by name, for the
-                certificate; JSON can express them.
+            public: Public facts and settings of the method, by name, for the
+                certificate. Their values must be JSON values.
 
         Returns:
             The noisy counts of each table, (cells, 1), with their certificate.
@@ -495,7 +505,7 @@ class Gate(SingleUse):
         Raises:
             UserError: if the plan does not fit, the data does not fit the schema, or
                 OpenDP's extra is not installed.
-            BudgetRefusedError: if the ledger refuses.
+            BudgetRefusedError: if the ledger refuses the cost.
         """
         # Imported here, since other kinds of query do without OpenDP's marginals.
         from noisegate.gate.sessions.marginals import MarginalSession

@@ -297,14 +297,17 @@ def _check_page(certificate: Certificate, folder: Path) -> None:
 
 
 def verify(path: str | Path) -> Verification | SchemaVerification:
-    """Recomputes ε of what was handed over, and checks every hash; needs no data.
+    """Recomputes ε from a certificate, and checks every hash. Needs no data.
 
     Args:
         path: A model folder, the folder of a release, or the certificate of a
-            discovered schema, which lies beside it.
+            discovered schema.
+
+    Returns:
+        What was verified, with the recomputed ε.
 
     Raises:
-        ModelError: if the claim does not hold, or anything is missing, broken or was
+        ModelError: if the claimed ε does not hold, or a file is missing, broken, or was
             changed.
 
     Examples:

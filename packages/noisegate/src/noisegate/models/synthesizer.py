@@ -810,13 +810,16 @@ class Synthesizer(Shown):
 
 
 def load(folder: str | Path) -> FittedModel:
-    """Loads the model in a folder, of any kind, and checks every hash.
+    """Loads a model of any kind from its folder, and checks every hash.
+
+    Args:
+        folder: Model folder, as `fit` or ``save`` writes it.
 
     Returns:
         A `Synthesizer`, a model of linked tables, or a classifier.
 
     Raises:
-        ModelError: if the folder is missing, broken or was changed.
+        ModelError: if the folder is missing, broken, or was changed.
 
     Examples:
         >>> import pyarrow as pa

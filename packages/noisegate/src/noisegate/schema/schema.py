@@ -80,24 +80,27 @@ class Schema(StoredSchema):
     """Public knowledge about a table.
 
     Attributes:
-        columns: The columns to read, in the order in which synthetic tables have them.
+        columns: The columns to read, in the order of the columns of synthetic tables.
         label: Name of the column to be predicted from the others, or None.
-        missing_values: Text that stands for a missing value.
+        missing_values: Texts that stand for a missing value.
         ignore: Names of columns that the data may have and that are never read.
-        constraints: What no record can hold; synthetic records keep to all of them.
-        relations: What holds in every record by construction, such as a sum; see
-            `noisegate.schema.relations`. Columns that they compute are not measured.
-        images: Set if the records are images, whose columns and label these are; None
-            for a plain table. See `pixel_schema`.
-        reasons: Why a draft states what it states, by column or constraint, and its
-            remarks. Neither stored nor compared.
-        file: How text files of the table are written, private and synthetic ones.
-        weights: Name of the column of survey weights, or None: of how many people of
-            the population each record is one. It is measured like every other column;
-            beside shares and means of records it gives those of the population.
+        constraints: Combinations of values that no record can have. Synthetic records
+            satisfy all constraints.
+        relations: Facts that hold in every record by construction, such as a sum; see
+            `noisegate.schema.relations`. No query is about the columns that relations
+            compute.
+        images: Shape of the images if the records are images; None for a plain table.
+            See `pixel_schema`.
+        reasons: Reasons for the choices of a draft, by column or constraint, and its
+            remarks. They are neither stored nor compared.
+        file: Format of the text files of the table, private and synthetic.
+        weights: Name of the column of survey weights, or None. A weight is the number
+            of people in the population that a record represents. The column is released
+            like every other column. With it, shares and means are estimated for the
+            population, too.
 
     Raises:
-        SchemaError: if a value is unusable, or two contradict each other.
+        SchemaError: if a value is unusable, or two values contradict each other.
 
     Examples:
         >>> from noisegate import Schema
@@ -277,15 +280,15 @@ class Schema(StoredSchema):
     def from_form(
         cls, form: Mapping[str, Any], *, extra_keys: Sequence[str] = ()
     ) -> Schema:
-        """Creates the schema whose form `form` returns.
+        """Creates a schema from its form, as `form` returns it.
 
         Args:
             form: A form, as read from a schema file.
-            extra_keys: Keys that the caller has taken out, and that messages name as
-                allowed too.
+            extra_keys: Keys that the caller has removed from the form. Error messages
+                list them among the allowed keys.
 
         Raises:
-            SchemaError: if it has no columns, or a key or value is unusable.
+            SchemaError: if the form has no columns, or a key or value is unusable.
         """
         if "images" in form:
             return cls._from_parts(form, [], extra_keys)
@@ -299,10 +302,10 @@ class Schema(StoredSchema):
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Schema:
-        """Creates the schema whose JSON values `to_json` returns.
+        """Creates a schema from JSON values, as `to_json` returns them.
 
         Raises:
-            SchemaError: if it has no list of named columns, or a key or value is
+            SchemaError: if `form` has no list of named columns, or a key or value is
                 unusable.
         """
         if not isinstance(form, Mapping):
@@ -370,14 +373,16 @@ class Schema(StoredSchema):
         )
 
     def usable(self) -> Schema:
-        """Checks what is asked of a schema for new records, not of one in a model.
+        """Checks the requirements on a schema for new records.
+
+        Schemas of saved models need not meet them.
 
         Returns:
             This schema.
 
         Raises:
-            SchemaError: if a name or level does not look like what it is, a column's
-                `type` cannot be written, or no record keeps to all constraints.
+            SchemaError: if a name or level has invisible characters, a column's `type`
+                cannot be written, or no record satisfies all constraints.
         """
         names = self.names if self.images is None else [self.label]
         check_visible("the name of a column,", names)
@@ -438,10 +443,10 @@ class Schema(StoredSchema):
         )
 
     def review(self) -> ResultCard:
-        """Returns a card for whoever must read a draft through.
+        """Returns a card for the person who reviews a draft.
 
-        It has all columns, ignored ones and constraints, each with the reason of
-        `draft_schema` where there is one, and the remarks of the draft as notes.
+        It lists all columns, ignored columns and constraints, each with the reason that
+        `draft_schema` gives, if any. The remarks of the draft are its notes.
         """
         facts = dict(self.card().facts)
         for name in self.ignore:
@@ -461,15 +466,15 @@ class Schema(StoredSchema):
         )
 
     def dumps(self) -> str:
-        """Returns the schema as TOML text; images by their size and labels."""
+        """Returns the schema as TOML text; images are stated by size and labels."""
         return write_toml(self.form())
 
     def to_json(self) -> dict[str, Any]:
         """Returns the schema as JSON values.
 
         Returns:
-            The form, but with a list of columns, each with its name, and with dates as
-            ISO text.
+            The form, but with the columns as a list, each with its name, and with dates
+            as ISO text.
         """
         form = self.form()
         if self.images is None:
@@ -480,10 +485,10 @@ class Schema(StoredSchema):
         return form
 
     def form(self) -> dict[str, Any]:
-        """Returns the form of the schema, as a schema file holds it.
+        """Returns the form of the schema, as a schema file contains it.
 
-        Parts that are empty are left out, so that schemas from before there were such
-        parts keep their digest. Images stand for their columns and label.
+        Empty parts are left out, so that older schemas keep their digest. A schema of
+        images states the images in place of columns and label.
         """
         form: dict[str, Any] = {}
         if self.label is not None and self.images is None:
@@ -516,9 +521,13 @@ class Schema(StoredSchema):
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """Returns the column of this name; a `SchemaError` if there is none.
+        """Returns the column with a name.
 
-        It is a column of the file, or one that is measured in place of some.
+        It is a column of the file, or one that replaces columns of the file in the
+        queries.
+
+        Raises:
+            SchemaError: if there is no such column.
         """
         is_of_file = name in self.file_layout.coded_places or (
             name in self.file_layout.numeric_places
@@ -527,22 +536,22 @@ class Schema(StoredSchema):
 
     @property
     def label_column(self) -> Column | None:
-        """The label; a numeric one means that methods treat the table as unlabelled."""
+        """The label column. If it is numeric, methods treat the table as unlabelled."""
         return None if self.label is None else self.column(self.label)
 
     # --- What is measured of a record. ---
 
     @cached_property
     def layout(self) -> Layout:
-        """Which column of an encoded table holds which column that is measured.
+        """Positions, in an encoded table, of the columns that queries are about.
 
-        These are the columns of the file, unless relations compute some from others.
+        These are the columns of the file, unless relations compute some of them.
         """
         return self.coordinates.file_layout
 
     @cached_property
     def file_layout(self) -> Layout:
-        """Which column of a table of `file_rows` holds which column of the file."""
+        """Positions, in a table of `file_rows`, of the columns of the file."""
         if self.images is not None:
             label_column = self.images.columns.label
             return Layout(
@@ -560,7 +569,10 @@ class Schema(StoredSchema):
 
     @cached_property
     def coordinates(self) -> Schema:
-        """The schema of what is measured; this schema if there are no relations."""
+        """The schema of the columns that queries are about.
+
+        It is this schema if there are no relations.
+        """
         if not self.relations:
             return self
         return Schema(
@@ -585,32 +597,32 @@ class Schema(StoredSchema):
         return self._transform.related_names if self.relations else frozenset()
 
     def measured_values(self, values: Values) -> Values:
-        """Computes what is measured of records from their values in the file.
+        """Computes the columns that queries are about from the columns of the file.
 
-        What is measured of a record follows from that record alone, bit for bit.
+        The result for a record depends on that record only, bit for bit.
 
         Args:
-            values: The values of each column that relations name, within its bounds;
-                those of other columns are returned as they are.
+            values: The values of each column that relations name, within its bounds.
+                Other columns are returned unchanged.
         """
         return self._transform.measure(values) if self.relations else values
 
     def file_values(self, records: EncodedTable) -> Values:
-        """Computes the columns of the file from encoded records, by name."""
+        """Computes the columns of the file, by name, from encoded records."""
         measured = values_of(records, self.layout)
         return self._transform.restore(measured) if self.relations else measured
 
     def file_rows(self, records: EncodedTable) -> EncodedTable:
-        """Encodes the columns of the file, in `file_layout`, of encoded records."""
+        """Encodes the columns of the file, in `file_layout`, from encoded records."""
         if not self.relations:
             return records
         return encoded_values(self.file_values(records), self.file_layout)
 
     def unlabelled(self) -> Schema:
-        """Returns the schema of the same records with their label ignored.
+        """Returns the schema of the same records with the label ignored.
 
-        Constraints are dropped, and relations that name the label. A schema without a
-        label of levels is returned as it is.
+        All constraints are dropped, and the relations that name the label. If the
+        schema has no label with levels, it is returned unchanged.
         """
         if self.layout.label is None:
             return self
@@ -632,15 +644,14 @@ class Schema(StoredSchema):
         )
 
     def region(self, values: Mapping[str, Any]) -> Region:
-        """Returns the records that have the given values.
+        """Returns the set of all records with the given values.
 
         Args:
-            values: By column, a level, a number or an interval, written as
-                `noisegate.schema.constraints` says.
+            values: For each column, a level, a number or an interval, written as in
+                `noisegate.schema.constraints`.
 
         Raises:
-            SchemaError: for the first column that is unknown, or whose value it can
-                never have.
+            SchemaError: for the first column that is unknown, or cannot have its value.
         """
         if not self.relations:
             return read_region(
@@ -667,9 +678,9 @@ class Schema(StoredSchema):
 
     @property
     def omissions(self) -> str | None:
-        """Warning that a draft ignores columns, with its reasons; None if it does not.
+        """Warning that a draft ignores columns, with reasons; None if it ignores none.
 
-        Columns that somebody else put under `ignore` have no reason, and need none.
+        Columns that a person put under `ignore` have no reason, and are not listed.
         """
         reasons = [
             f"{name}: {self.reasons[name]}"
@@ -683,9 +694,9 @@ class Schema(StoredSchema):
 
     @property
     def hardly_satisfiable(self) -> str | None:
-        """Warning that almost no record within the bounds keeps to the constraints.
+        """Warning that almost no record within the bounds satisfies the constraints.
 
-        It says why sampling may come to nothing; None if enough records keep to them.
+        Sampling may then fail. None if enough records satisfy them.
         """
         if not self.constraints:
             return None
@@ -702,20 +713,21 @@ class Schema(StoredSchema):
 
     @property
     def has_rules(self) -> bool:
-        """Whether records may be drawn that are to be drawn again."""
+        """Whether some drawn records may break a rule, and have to be drawn again."""
         return bool(self.constraints or self.relations)
 
     def broken_rules(
         self, records: EncodedTable
     ) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-        """Finds the rules that some records break when decoded.
+        """Finds the rules that decoded records break.
 
         Args:
             records: Encoded records.
 
         Returns:
-            Each constraint that is broken, and each relation that computes a value
-            which its column cannot have, as text, with the records, (records,).
+            Each broken rule as text, with a mask of the records that break it,
+            (records,). Rules are constraints, and relations that compute a value which
+            their column cannot have.
         """
         rows = records
         broken: list[tuple[str, npt.NDArray[np.bool_]]] = []
@@ -731,7 +743,7 @@ class Schema(StoredSchema):
         return broken
 
     def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
-        """Finds the records that break a rule when decoded, (records,)."""
+        """Returns a mask of the records that break a rule when decoded, (records,)."""
         is_broken = np.zeros(len(records), dtype=np.bool_)
         for _, breaks_rule in self.broken_rules(records):
             is_broken |= breaks_rule

@@ -37,29 +37,33 @@ def split_records(
     unit_column: str | None = None,
     schema: Schema | str | Path | None = None,
 ) -> tuple[Path, Path]:
-    r"""Writes the records of a file to NAME-train and NAME-test beside it.
+    r"""Splits a file of records at random into NAME-train and NAME-test.
 
-    Equal records go to the same file. Nothing is written if anything fails.
+    Equal records go to the same file. If an error occurs, nothing is written.
 
-    Parts of a CSV file are CSV, copied as it stands. Those of any other file, such as a
-    workbook, are Parquet: a schema reads their cells as it reads the file's. Parts of a
-    table in a database are called like the table, and lie in the current folder.
+    - The parts of a CSV file are CSV files in the folder of the file. Their lines are
+      copied unchanged.
+    - The parts of any other file, such as a workbook, are Parquet files. A schema reads
+      their cells as it reads those of the file.
+    - The parts of a database table have the name of the table. They are written to the
+      current folder.
 
     Args:
         path: A file of records: CSV, Parquet or another kind that `fit` reads; or the
             address of a table in a database.
-        test: The probability of a record, or unit, to go to the test file.
-        unit_column: Records with the same value there go to the same file; None to
-            decide for each record.
-        schema: A schema, or its file: its `[file]` says how a text file is written, and
-            which sheet of a workbook is meant. None for commas and UTF-8.
+        test: Probability that a record, or a unit, goes to the test file.
+        unit_column: Records with the same value in this column go to the same file.
+            None decides for each record.
+        schema: A schema, or the path of its file. Its `[file]` part describes the
+            format of a text file, or the sheet of a workbook. None reads commas and
+            UTF-8.
 
     Returns:
-        The paths of the two files.
+        The paths of the training file and the test file.
 
     Raises:
-        OptionError: if `test` is not between 0 and 1, the column does not exist, or a
-            file is there already.
+        OptionError: if `test` is not between 0 and 1, the column does not exist, or an
+            output file exists already.
         DataError: if the file cannot be read.
 
     Examples:

@@ -165,25 +165,27 @@ def draft_schema(
 ) -> Schema:
     """Drafts a schema from *public* records, as `noisegate schema init` does.
 
-    Its bounds and levels come straight from the records, so never use it on private
-    ones: `discover_schema` estimates them at a cost.
+    Bounds and levels are copied from the records without noise. Never use this function
+    on private records; use `discover_schema` for them, which spends budget.
+
+    A `UserWarning` lists the columns that the draft ignores, with reasons: identifiers,
+    free text and others that no model should use. Another `UserWarning` lists rows that
+    do not look like records.
 
     Args:
-        public: A table of any kind that `noisegate.fit` takes, or the path of a file
-            that is public.
+        public: A table of any kind that `noisegate.fit` accepts, or the path of a
+            public file.
         label: Name of the column to be predicted from the others, or None.
-        form: How a text file is written, or which sheet of a workbook is meant; None to
-            find it out.
+        form: Format of a text file, or sheet of a workbook; None detects it.
 
     Returns:
-        The schema, with its reasons; identifiers, free text and other columns that no
-        model should see stand under `ignore`, and a `UserWarning` says why. Another one
-        says which rows look like no records.
+        The schema, with the reasons for each choice. Ignored columns are listed under
+        `ignore`.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
-        SchemaError: if no column can be used, or `label` is no column, or none that can
-            be predicted.
+        SchemaError: if no column can be used, or `label` names no column that can be
+            predicted.
 
     Examples:
         >>> import pyarrow as pa

@@ -53,29 +53,29 @@ def merge(
     observer: Observer | None = None,
     log: str | Path | None = None,
 ) -> Release | FittedModel:
-    """Adds up what several silos released, and fits one model to it.
+    """Adds up the releases of several silos, and fits one model to the sum.
 
-    Needs no record, and costs nothing more.
+    Reads no record and spends nothing.
 
     Args:
-        releases: What `release` returned for each silo, or the folders.
-        after: Merged release of the rounds before, where the method asks in rounds.
-        overlapping: Whether a unit may have records in several silos. Then their costs
-            add up; else the largest of them counts.
+        releases: Releases of all silos, as `release` returns them, or their folders.
+        after: Merged release of the previous rounds, if the method has several rounds.
+        overlapping: Whether one unit may have records in several silos. If so, the
+            costs of the silos add up; otherwise the largest of them counts.
         stated_by: Who states that no unit has records in several silos. The certificate
-            says so.
-        out: Folder to create; None to keep the result in memory only.
+            names this party.
+        out: Folder to create; None keeps the result in memory only.
         device: As for `fit`.
         observer: As for `fit`.
         log: As for `fit`.
 
     Returns:
-        The model; or after a round that is not the last, the merged release that all
-        silos need for the next.
+        The model. After a round that is not the last: the merged release, which all
+        silos need for the next round.
 
     Raises:
-        UserError: if the releases are not of one plan and one round, a silo is there
-            twice, or anything was changed.
+        UserError: if the releases are not of one plan and one round, a silo occurs
+            twice, or a release was changed.
 
     Examples:
         >>> import pyarrow as pa

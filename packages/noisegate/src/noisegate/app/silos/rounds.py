@@ -246,40 +246,43 @@ def release(
     log: str | Path | None = None,
     **settings: Any,
 ) -> Release:
-    """Releases what one silo answers under a plan that several silos share.
+    """Releases the noisy results of one silo under a plan that several silos share.
 
-    Nothing is fitted to it; `merge` adds up the releases of all silos.
+    No model is fitted; `merge` adds up the releases of all silos.
 
     Args:
         data: The records of the silo.
-        silo: Its name, which stands in the certificate.
+        silo: Name of the silo, for the certificate.
         plan: The published plan, as `noisegate plan --save` writes it. Without it,
-            `schema`, `method` and its settings say what is asked.
-        after: Merged release of the rounds before this one, where the method asks in
-            rounds.
-        out: Folder to create; None to keep the release in memory only.
+            `schema`, `method` and its settings define the queries.
+        after: Merged release of the previous rounds, if the method has several rounds.
+        out: Folder to create; None keeps the release in memory only.
         schema: Public knowledge about the records, or the path of its TOML file.
-        epsilon: ε of all rounds together. A silo may pay another one than the plan's.
-        delta: δ of all rounds together, likewise; 1e-5 where there is no plan.
+        epsilon: ε of all rounds together. It may differ from the ε of the plan.
+        delta: δ of all rounds together. It may differ from the δ of the plan; 1e-5
+            without a plan.
         method: As for `fit`.
         unit: As for `fit`.
         unit_column: As for `fit`.
         contributions: As for `fit`.
         ledger: As for `fit`.
         dataset: As for `fit`.
-        secure_sum: Folder with the public key of every silo, as `noisegate key` makes
-            them. A masked share of sums is then released, and nobody sees the part of
-            this silo.
-        key: File of this silo's private key, for a secure sum.
-        colluding: How many silos may tell what they know to whoever merges, in a secure
-            sum.
+        secure_sum: Folder with the public keys of all silos, as `noisegate key` writes
+            them. The release is then a masked share of the sums, and nobody sees the
+            sums of this silo.
+        key: File of the private key of this silo, for a secure sum.
+        colluding: In a secure sum, the largest number of silos that may share their
+            secrets with the party that merges.
         observer: As for `fit`.
         log: As for `fit`.
         settings: Settings of the method.
 
+    Returns:
+        The release, with its certificate.
+
     Raises:
-        UserError: if anything given is unusable; nothing is spent.
-        BudgetRefusedError: if the ledger refuses.
+        UserError: if an argument or the data is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses the cost.
 
     Examples:
         >>> import pyarrow as pa

@@ -44,19 +44,19 @@ def plan_stream(
     unit: str = RECORD,
     **settings: Any,
 ) -> str:
-    """Writes the plan of a stream, whose records come in several periods.
+    """Writes the plan of a stream, whose records arrive in several periods.
 
     Args:
         path: File to create.
         schema: As for `fit`.
-        epsilon: What a record costs, once, whatever the number of periods. A record
-            lies in one period.
+        epsilon: ε of all periods together. A record belongs to one period, and its cost
+            does not depend on the number of periods.
         delta: As for `fit`.
-        periods: The largest number of periods. Leave it out where it is not known.
-        window: Each release is about the records of so many last periods; None for all
-            so far.
+        periods: Largest number of periods. Leave it out if it is unknown.
+        window: Number of most recent periods whose records each release covers; None
+            for all periods so far.
         corrections: Whether a record may be withdrawn or amended once, in a later
-            period. It costs more noise.
+            period. This needs more noise.
         method: As for `fit`.
         unit: As for `fit`.
         settings: Settings of the method.
@@ -65,7 +65,7 @@ def plan_stream(
         The identifier of the plan.
 
     Raises:
-        UserError: if anything given is unusable.
+        UserError: if an argument is unusable.
 
     Examples:
         >>> import pyarrow as pa
@@ -114,40 +114,41 @@ def fit_period(
     owner: str | None = None,
     purpose: str | None = None,
 ) -> FittedModel:
-    """Fits the model of a stream after one more period.
+    """Releases one more period of a stream, and fits its model.
 
-    What must stay secret for later periods lies in a folder beside the plan
-    (``registry.private`` for ``registry.json``). A run that was stopped is started
-    again as it was, and gives the same answer.
+    A folder beside the plan (``registry.private`` for ``registry.json``) holds what
+    must stay secret for later periods. If a run was interrupted, repeat it unchanged:
+    it gives the same results.
 
     Args:
         data: The records of the period.
         stream: The plan that `plan_stream` wrote.
-        after: Model folder of the period before; None for the first.
-        withdrawn: Records that leave the stream. To amend one, withdraw it as it was,
-            and give it in `data` as it is. Nothing can check how it was: a record that
-            is withdrawn otherwise makes the sums wrong, and costs no more.
-        out: Model folder to create; None to keep the model in memory only.
-        ledger: Ledger to record the cost in, for the first period. The others find it.
-        dataset: Name of the data set in the ledger, likewise.
+        after: Model folder of the previous period; None for the first period.
+        withdrawn: Records to remove from the stream. To amend a record, give its old
+            version here and its new version in `data`. The old version cannot be
+            checked: if it differs from the record that was given before, the sums are
+            wrong. The cost does not change.
+        out: Model folder to create; None keeps the model in memory only.
+        ledger: Ledger that records the cost, for the first period. Later periods find
+            it.
+        dataset: Name of the data set in the ledger, for the first period.
         device: As for `fit`.
         progress: Whether to show progress.
         observer: As for `fit`.
         log: As for `fit`.
         engine: As for `fit`.
         show_values: Whether errors may quote values of records.
-        title: What the model is called, for its pages; None for that of the period
-            before, as with the two that follow.
-        owner: Who answers for it.
-        purpose: What it is for.
+        title: Title of the model, for its pages; None for that of the previous period.
+        owner: Who is responsible for the model; None as for `title`.
+        purpose: What the model is for; None as for `title`.
 
     Returns:
         The model of all records so far, or of those in the window.
 
     Raises:
-        UserError: if anything given is unusable, or the period was answered already
-            with other records.
-        BudgetRefusedError: if the ledger refuses the first period.
+        UserError: if an argument or the data is unusable, or the period was released
+            already with other records.
+        BudgetRefusedError: if the ledger refuses the cost of the first period.
 
     Examples:
         >>> import pyarrow as pa

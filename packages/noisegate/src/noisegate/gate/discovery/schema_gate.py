@@ -737,17 +737,20 @@ class SchemaGate(Answering):
 
 
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
-    """Estimates the schema of a private table, with part of its privacy budget.
+    """Estimates the schema of a private table with part of its privacy budget.
 
     Args:
         data: A path, or a table in memory, as for `synthesize`.
-        epsilon: ε of the guarantee; 0.1 suits some ten thousand records.
-        options: Those of `SchemaGate`, most of all ``kinds={"age": "integer", ...}``,
-            ``ledger`` and ``dataset``.
+        epsilon: ε of the guarantee; 0.1 is enough for about ten thousand records.
+        options: Options of `SchemaGate`, in particular ``kinds={"age": "integer",
+            ...}``, ``ledger`` and ``dataset``.
+
+    Returns:
+        The schema with its certificate.
 
     Raises:
-        UserError: if anything given is unusable; nothing is spent.
-        BudgetRefusedError: if the ledger refuses.
+        UserError: if an argument or the data is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses the cost.
 
     Examples:
         >>> import pyarrow as pa

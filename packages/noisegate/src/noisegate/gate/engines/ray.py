@@ -57,23 +57,23 @@ _GREETING = (
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
-    """Sums tables and images in files on a Ray cluster, to the bits of one machine.
+    """Sums tables and images in files on a Ray cluster, bit for bit as one machine.
 
-    Every machine must see the files under the same path. It must have the same
+    Every machine must see the files under the same path, and must have the same
     processor and the same installation as the machine that runs this. Needs the extra
     ``ray``.
 
     Attributes:
         address: ``HOST:PORT`` of the head of a cluster that this machine is part of, or
-            "auto"; None for processes of this machine. A process is in one cluster at a
-            time: where it has joined one before, that one is used, whatever the
+            "auto"; None for processes of this machine. A process can join one cluster
+            only. If it has joined one before, that cluster is used, whatever the
             address.
         workers: Number of worker processes, of one core each; None for one on each
             core.
-        part_bytes: About how much of a file a worker reads at a time. It is read again
-            if the worker is lost.
-        wait_seconds: How long a run waits for its first worker where the cluster has no
-            core to spare.
+        part_bytes: Approximate number of bytes that a worker reads at a time. They are
+            read again if the worker is lost.
+        wait_seconds: How long, in seconds, a run waits for its first worker if all
+            cores of the cluster are busy.
 
     Raises:
         OptionError: if a number is not positive.
@@ -107,16 +107,16 @@ class RayEngine:
             )
 
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
-        """Refuses what workers cannot sum, and joins the cluster.
+        """Joins the cluster, and refuses a query that workers cannot sum.
 
-        It is called before anything is spent, so a cluster that cannot be joined costs
-        nothing.
+        This check runs before anything is spent. So a cluster that cannot be joined
+        costs nothing.
 
         Args:
             source: The private records, which must be in files.
-            sums: Whether the query is one of sums of vectors or of gradients. Workers
-                can compute no others.
-            device: Where torch is to compute gradients. Workers have only the CPU.
+            sums: Whether the query is a sum of vectors or of gradients. Workers can
+                compute no others.
+            device: Device on which torch computes gradients. Workers have only the CPU.
 
         Raises:
             OptionError: if the query, the device or the source does not fit, or no
@@ -140,11 +140,11 @@ class RayEngine:
     def opened(self) -> Iterator[OpenEngine]:
         """Opens the engine for all rounds of one run, and ends its workers afterwards.
 
-        A round is one pass over the records. Workers are hired in the first round, and
-        stay for the others.
+        A round is one pass over the records. Workers start in the first round, and
+        serve all rounds.
 
         Yields:
-            What sums the rounds, a `_WorkerRounds`.
+            The object that sums each round, a `_WorkerRounds`.
         """
         self._join_cluster()
         pool = Pool(worker_count=self._worker_count(), wait_seconds=self.wait_seconds)
@@ -159,7 +159,7 @@ class RayEngine:
         tasks: Mapping[str, SumTask],
         progress: Progress | None,
     ) -> Totals:
-        """Sums the vectors of all records, by workers that end with this call.
+        """Sums the vectors of all records with workers that end with this call.
 
         Args:
             source: The private records, which can be split into parts.
