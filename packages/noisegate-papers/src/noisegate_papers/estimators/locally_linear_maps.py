@@ -27,27 +27,32 @@ from noisegate_papers.methods.dp_llm import DPLLM
 
 
 class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
-    """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
+    """A differentially private, explainable classifier: DP-LLM with the interface of scikit-learn.
 
-    Every call of `fit` costs `epsilon` again, also those that cross-validation or a grid search makes: choose settings
-    on public or simulated records. Fits on the same records that are in no ledger warn of what they cost together. What
-    is fitted may be queried, saved and shared at no further cost.
+    Every call of `fit` costs `epsilon` again, including the calls in cross-validation or a grid search. Choose settings
+    on public or simulated records. Several fits on the same records without a ledger give a warning with their total
+    cost. The fitted classifier may be used, saved and shared at no further cost.
 
     Args:
-        epsilon: ε of the guarantee of one fit; for `delta`, `bounds`, `schema`, `ledger` and `dataset` see
-            `noisegate.PrivateSampler`.
-        classes: Every label that there may be, public knowledge; not needed with a schema, which says so itself.
-        records: The number of records as far as the public knows, for instance a rounded one. Sums of gradients are
-            divided by it.
+        epsilon: ε of the guarantee of one fit.
+        delta: As for `noisegate.PrivateSampler`.
+        bounds: As for `noisegate.PrivateSampler`.
+        schema: As for `noisegate.PrivateSampler`.
+        ledger: As for `noisegate.PrivateSampler`.
+        dataset: As for `noisegate.PrivateSampler`.
+        classes: All possible labels, public knowledge; not needed with a schema, which states them.
+        records: Number of records as publicly known, for instance a rounded one. Sums of gradients are divided by it.
         random_state: Seed for non-private randomness: projection and initial weights. Sampling and noise have no seed,
             so two fits with the same `random_state` differ.
-        maps: See `noisegate_papers.methods.dp_llm.DPLLM`, as for `projection`, `temperature`, `steps`,
+        maps: See `noisegate_papers.methods.dp_llm.DPLLM`, also for `projection`, `temperature`, `steps`,
             `sampling_probability`, `clip_norm`, `learning_rate`, `decay`, `init_std` and `centre`.
-        adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
+        adjacency: "add-remove" or "replace-one"; with the latter, `records` must be exact.
 
-    After the fit `classes_` are the labels, in ascending order, `classifier_` what was trained, a
-    `noisegate_papers.models.locally_linear.LocallyLinear`, with its `certificate_`, and `input_names_` say what each
-    number of an explanation is about.
+    Attributes:
+        classes_: The labels, in ascending order (after the fit).
+        classifier_: The trained `noisegate_papers.models.locally_linear.LocallyLinear` (after the fit).
+        certificate_: Its certificate (after the fit).
+        input_names_: The name of each input that an explanation has a number for (after the fit).
 
     Examples:
         >>> import numpy as np
@@ -108,14 +113,18 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
-        """Trains the classifier; this is where the budget is spent.
+        """Trains the classifier, which spends the budget.
 
-        X is an array (records, columns) with the labels y, (records,); with a schema X may be a pandas, Polars or
-        PyArrow table too, and y is None where it has the label as a column.
+        Args:
+            X: Array, (records, columns). With a schema, X may also be a pandas, Polars or PyArrow table.
+            y: Labels, (records,); None if X is a table with the label as a column.
+
+        Returns:
+            The classifier itself.
 
         Raises:
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
-            BudgetRefusedError: if the ledger refuses.
+            BudgetRefusedError: if the ledger refuses the cost.
         """
         schema, table = self.described(X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -146,20 +155,23 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         return np.asarray(self.classes_[likely])
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
-        """Returns the probability of each label of `classes_`, (records, classes); they are not calibrated."""
+        """Returns the probability of each label of `classes_`, (records, classes). It is not calibrated."""
         encoded = self._encoded(X)
         return self.classifier_.probabilities(encoded)[:, self._order]
 
     def explain(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
-        """Returns why records are predicted as they are: the weighed linear map of one class at each.
+        """Explains the predictions for records: the weighted linear map of one class at each record.
 
-        An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
-        level comes up. It costs no privacy.
+        A number states how much the score of the class gains if its column goes from the lower to the upper bound, or
+        takes the level. Explaining costs no privacy.
 
-        Records come as for `predict`, or one record as an array of any shape with one number for each column; ``label``
-        is the class to explain, None for the predicted one. What is returned has the shape of X where every number of X
-        is one input; (records, inputs) where a column with levels, or one that may be missing, has several
-        (`input_names_` says which).
+        Args:
+            X: Records as for `predict`, or one record as an array of any shape with one number for each column.
+            label: The class to explain; None for the predicted class.
+
+        Returns:
+            An array with the shape of X, if every number of X is one input. Otherwise (records, inputs): a column with
+            levels, or one that may be missing, has several inputs (see `input_names_`).
         """
         encoded, shape = self._shaped(X)
         maps = self.classifier_.explain(
@@ -168,7 +180,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         return maps.reshape(shape) if maps.size == np.prod(shape) else maps
 
     def importance(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
-        """Returns how much of a say each map of one class has at each record, (records, maps); rows sum to 1."""
+        """Returns the weight of each map of one class at each record, (records, maps). Rows sum to 1."""
         encoded, _ = self._shaped(X)
         return self.classifier_.importance(
             encoded, of=self._positions(label, len(encoded))

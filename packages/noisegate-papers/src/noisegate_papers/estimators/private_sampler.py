@@ -206,30 +206,33 @@ def _learning(pipeline: Pipeline) -> Iterator[str]:
 
 
 class PrivateSampler(PublicFacts):
-    """Draws differentially private synthetic records, with the interface of scikit-learn and imbalanced-learn.
+    """Samples differentially private synthetic records, with the interface of scikit-learn and imbalanced-learn.
 
-    `fit` spends the budget, and every fit costs `epsilon` again. `sample` draws from the model as
-    `sklearn.neighbors.KernelDensity` does, at no further cost, and `fit_resample` does both, as samplers of
-    imbalanced-learn: what follows it in a pipeline of theirs sees synthetic records only.
+    - `fit` spends the budget. Every fit costs `epsilon` again.
+    - `sample` draws records from the model, like `sklearn.neighbors.KernelDensity`, at no further cost.
+    - `fit_resample` does both, like samplers of imbalanced-learn. All later steps of an imbalanced-learn pipeline use
+      synthetic records only.
 
     Args:
         epsilon: ε of the guarantee of one fit.
         delta: δ of the guarantee.
-        classes: Every label that y may hold, public knowledge; None without y, or with a schema.
-        bounds: Smallest and largest value of the columns of X, public knowledge: a pair of numbers, or of one number
-            for each column. Values outside are moved to the bound.
-        schema: Instead of `classes` and `bounds`: what is publicly known about the columns of X and the label, for
-            tables that have other columns than numbers.
-        method: Name of the method; "auto" is the one that does best where nothing else is known.
-        settings: Of the method, by name.
-        samples: How many records `fit_resample` draws, public knowledge; None for `records`.
-        records: The number of records as far as the public knows.
-        random_state: Seed for non-private randomness of the fit; the private noise takes no seed.
-        adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
-        ledger: Ledger, its path or its URL, in which each fit is recorded.
+        classes: All possible values of y, public knowledge; None without y, or with a schema.
+        bounds: Smallest and largest value of the columns of X, public knowledge: a pair of numbers, or of sequences
+            with one number for each column. Values outside are moved to the bound.
+        schema: Public knowledge about the columns of X and the label, in place of `classes` and `bounds`, for tables
+            that also have other columns than numbers.
+        method: Name of the method; "auto" selects the default method for the schema.
+        settings: Settings of the method, by name.
+        samples: Number of records that `fit_resample` draws, public knowledge; None for `records`.
+        records: Number of records as publicly known.
+        random_state: Seed for non-private randomness of the fit. The private noise has no seed.
+        adjacency: "add-remove" or "replace-one"; with the latter, `records` must be exact.
+        ledger: Ledger, its path or its URL, that records the cost of each fit.
         dataset: Name of the data set in the ledger.
 
-    After the fit `synthesizer_` is what was fitted, a `noisegate.Synthesizer`, with its `certificate_`.
+    Attributes:
+        synthesizer_: The fitted `noisegate.Synthesizer` (after the fit).
+        certificate_: Its certificate (after the fit).
 
     Examples:
         >>> import numpy as np
@@ -267,14 +270,18 @@ class PrivateSampler(PublicFacts):
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any = None) -> PrivateSampler:  # noqa: N803 - as scikit-learn calls it
-        """Fits the model; this is where the budget is spent.
+        """Fits the model, which spends the budget.
 
-        X is an array (records, columns); with a schema a table too, of any kind that `noisegate.fit` takes. The labels
-        y are (records,), or None: `sample` then gives X alone.
+        Args:
+            X: Array, (records, columns). With a schema, X may also be a table of any kind that `noisegate.fit` accepts.
+            y: Labels, (records,), or None. Without labels, `sample` returns X only.
+
+        Returns:
+            The sampler itself.
 
         Raises:
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
-            BudgetRefusedError: if the ledger refuses.
+            BudgetRefusedError: if the ledger refuses the cost.
         """
         schema, table = self.described(X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -301,10 +308,14 @@ class PrivateSampler(PublicFacts):
         return self
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Returns synthetic records: X alone, or X and y where y was given to `fit`; costs no privacy.
+        """Samples synthetic records. This costs no privacy.
 
-        X is of the kind that came in, (n_samples, columns), and the labels are (n_samples,). ``random_state`` is of the
-        draw; None for other records at every call.
+        Args:
+            n_samples: Number of records.
+            random_state: Seed of this sample; None for different records at each call.
+
+        Returns:
+            X, of the kind that was given to `fit`, (n_samples, columns). If `fit` was given y: X and y, (n_samples,).
         """
         check_is_fitted(self)
         seed = (
@@ -325,10 +336,11 @@ class PrivateSampler(PublicFacts):
         return self._form(drawn.drop_columns([self._label])), labels
 
     def fit_resample(self, X: Any, y: Any) -> Any:  # noqa: N803
-        """Returns synthetic X and y in place of the private ones; see `fit` and `sample`.
+        """Fits the model, and returns synthetic X and y in place of the private ones; see `fit` and `sample`.
 
         Raises:
-            OptionError: if neither `samples` nor `records` says how many: the number of records in X is private.
+            OptionError: if neither `samples` nor `records` states the number of records to draw. The number of records
+                in X is private.
         """
         count = self.records if self.samples is None else self.samples
         if count is None:

@@ -93,20 +93,21 @@ class Verdict:
     """How far synthetic records can be relied on.
 
     Attributes:
-        word: "good", "usable", "rough" or "noise"; None where too little is known.
-        source: What says so: a "plan", from public facts alone; a "fit", from what left
-            the gate besides; or an "evaluate", which compared with real records and is
+        word: The verdict: "good", "usable", "rough" or "noise"; None if too little is
+            known.
+        source: What the verdict is based on: "plan", on public facts only; "fit", on
+            the noisy results also; "evaluate", on a comparison with real records,
             outside the guarantee.
-        reasons: Why, in words.
-        cures: What would lead to a better word.
-        figures: What the word rests on, by name: shares from 0 to 1, numbers of
+        reasons: The reasons for the verdict, in words.
+        cures: What would improve the verdict.
+        figures: The figures behind the verdict, by name: shares from 0 to 1, numbers of
             records.
-        findings: The answers to named questions, each with `question`, `answer`, which
-            is "kept", "weakened", "not known" or "lost", and `detail`; none in verdicts
-            of before December 2026.
+        findings: The answers to named questions, each with `question`, `answer`
+            ("kept", "weakened", "not known" or "lost") and `detail`; none in verdicts
+            from before December 2026.
 
     Raises:
-        ValueError: if word or source are none.
+        ValueError: if `word` or `source` has another value.
 
     Examples:
         >>> verdict = Verdict(
@@ -141,12 +142,12 @@ class Verdict:
 
     @property
     def meaning(self) -> str:
-        """What the word means for whoever uses the records."""
+        """What the verdict means for users of the records."""
         return "not judged" if self.word is None else MEANINGS[self.word]
 
     @property
     def headline(self) -> str:
-        """The word and what it means, in a sentence."""
+        """The verdict and its meaning, in a sentence."""
         if self.word is None:
             return f"{self.meaning}."
         return f"{self.word} - {self.meaning}."
@@ -170,7 +171,7 @@ class Verdict:
     def render(self) -> RenderableType:
         """Returns the verdict for ``rich.console.Console.print``.
 
-        Its word has the colour of its meaning.
+        The colour of `word` shows its meaning.
         """
         from rich.console import Group
         from rich.table import Table
@@ -219,11 +220,11 @@ class Verdict:
         questions: Sequence[Question],
         otherwise: Mapping[Question, VerdictFinding],
     ) -> Self:
-        """Returns the verdict with a finding on each of some questions and on no other.
+        """Returns the verdict with findings on exactly these questions.
 
         Args:
             questions: The questions that apply to the records.
-            otherwise: Findings on questions that this verdict has none on.
+            otherwise: Findings for the questions that this verdict has no finding on.
         """
         stated = {finding.question: finding for finding in self.findings}
         answers = {**otherwise, **stated}
@@ -239,8 +240,8 @@ class Verdict:
         """Combines verdicts of the same source.
 
         Returns:
-            The worst word and the worst answer to each question, with all reasons and
-            cures; None of none.
+            A verdict with the worst `word`, the worst answer to each question, and all
+            reasons and cures; None if there is no verdict.
         """
         if not parts:
             return None
@@ -263,10 +264,11 @@ class Verdict:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Returns the verdict that `to_json` wrote.
+        """Creates a verdict from the JSON values that `to_json` returned.
 
         Raises:
-            ValueError, TypeError, LookupError: if the content is none.
+            ValueError, TypeError, LookupError: if the values are not those of a
+                verdict.
         """
         return cls(
             word=content["word"],

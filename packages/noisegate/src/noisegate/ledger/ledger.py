@@ -44,7 +44,7 @@ _CONSEQUENCE_OF_CLOSING = {
 
 
 class Ledger:
-    """The privacy budget of data sets, in an SQLite file or a PostgreSQL database.
+    """The privacy budgets of data sets, in an SQLite file or a PostgreSQL database.
 
     Every method that reads or writes raises a LedgerError if the ledger cannot be used,
     or was tampered with.
@@ -104,16 +104,18 @@ class Ledger:
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: str = "record",
     ) -> None:
-        """Gives a data set its cap, permanently. Creates the ledger if there is none.
+        """Registers a data set with its cap, permanently.
+
+        If there is no ledger, it is created.
 
         Args:
-            dataset: A new name. It is refused if it differs from a registered one only
-                by case, blanks or letters that look alike, and warned of if a word of
-                it mixes alphabets.
-            epsilon: What all runs together may cost, in (0, 1000].
-            delta: δ at which they may cost it, in (0, 1/2).
+            dataset: A new name. It is refused if it differs from a registered name only
+                by case, blanks or letters that look alike. A warning is given if a part
+                of the name mixes alphabets.
+            epsilon: ε of all runs together, in (0, 1000].
+            delta: δ of all runs together, in (0, 1/2).
             adjacency: The neighbouring relation that every run must use.
-            unit: Whose data one record is: the privacy unit that every run must state.
+            unit: The privacy unit that every run must state.
 
         Raises:
             OptionError: if a value is out of range or the name is taken.
@@ -155,7 +157,9 @@ class Ledger:
         purpose: str,
         reservation: str | None = None,
     ) -> str:
-        """Spends the cost of a run that is about to read records, if the cap allows it.
+        """Reserves the cost of a run before it reads records, if the cap allows it.
+
+        A reservation counts as spent until it is voided.
 
         Args:
             dataset: A registered name.
@@ -163,18 +167,18 @@ class Ledger:
             adjacency: The relation for which `events` state their sensitivities; must
                 be the registered one.
             unit: The privacy unit of the run; must be the registered one.
-            purpose: What the run is for, one line.
-            reservation: A new UUID to call it by, for a run that wrote it down before;
-                None for one made here.
+            purpose: What the run is for, in one line.
+            reservation: A new UUID for the reservation, if the run has stored one in
+                advance; None generates one.
 
         Returns:
-            The reservation, to confirm and commit, or to void, later.
+            The identifier of the reservation, to confirm and commit, or to void, later.
 
         Raises:
             BudgetRefusedError: if this run and all others together would exceed the
                 cap. Nothing is spent then.
-            OptionError: if the name is not registered, adjacency or unit are others, or
-                the reservation is in the ledger already.
+            OptionError: if the name is not registered, `adjacency` or `unit` differ
+                from the registered ones, or the reservation is in the ledger already.
         """
         text_option("purpose", purpose)
         planned_events = tuple(events)
@@ -218,20 +222,21 @@ class Ledger:
         return new_reservation
 
     def confirm(self, reservation: str, *, first: bool = False) -> None:
-        """Makes sure that a reservation stands, just before noise is drawn.
+        """Confirms that a reservation is valid, just before noise is drawn.
 
-        From here on it cannot be voided. To confirm again, as an interrupted run does
-        that continues, changes nothing.
+        A confirmed reservation cannot be voided. Confirming again changes nothing; an
+        interrupted run does so when it continues.
 
         Args:
-            reservation: What `reserve` returned.
-            first: Whether to refuse one that was confirmed before: of several processes
-                with one reservation, only one draws its first noise.
+            reservation: The identifier that `reserve` returned.
+            first: Whether to refuse a reservation that was confirmed before. Of several
+                processes with one reservation, only one may draw its first noise.
 
         Raises:
             OptionError: if the reservation is unknown.
-            LedgerError: if somebody closed it, or confirmed it with `first`, or the
-                ledger cannot be used or was tampered with. The run must stop.
+            LedgerError: if the reservation was closed, or was confirmed before and
+                `first` is set, or the ledger cannot be used or was tampered with. The
+                run must stop.
         """
         with self._store.write() as transaction:
             book = self._verified_book(transaction)
@@ -258,10 +263,10 @@ class Ledger:
             )
 
     def commit(self, reservation: str, *, certificate: str) -> None:
-        """Closes a reservation whose run is finished. It stays spent.
+        """Closes the reservation of a finished run. Its cost stays spent.
 
         Args:
-            reservation: The reservation.
+            reservation: The identifier of the reservation.
             certificate: SHA-256 of the certificate, in lower-case hexadecimal digits.
 
         Raises:
@@ -276,23 +281,23 @@ class Ledger:
         self._close(reservation, Kind.COMMIT, {"certificate": certificate})
 
     def void(self, reservation: str, *, reason: str) -> None:
-        """Gives back a reservation that was not confirmed.
+        """Voids a reservation that was not confirmed.
 
-        It costs nothing afterwards, and its run can draw no noise.
+        Its cost is given back, and its run can draw no noise.
 
         Args:
-            reservation: The reservation.
-            reason: Why no noise was drawn, one line.
+            reservation: The identifier of the reservation.
+            reason: Why no noise was drawn, in one line.
 
         Raises:
-            OptionError: if the reservation is unknown, confirmed, committed or void
-                already.
+            OptionError: if the reservation is unknown, or was confirmed, committed or
+                voided already.
         """
         text_option("reason", reason)
         self._close(reservation, Kind.VOID, {"reason": reason})
 
     def show(self, dataset: str | None = None) -> list[Account]:
-        """Returns where one data set stands, or all in the order of their registration.
+        """Returns the account of a data set, or all accounts in order of registration.
 
         Raises:
             OptionError: if the data set is not registered.
@@ -303,7 +308,7 @@ class Ledger:
         return [book.account(name) for name in book.caps]
 
     def history(self, dataset: str) -> list[Entry]:
-        """Returns everything that was recorded about a data set, in order.
+        """Returns all entries of a data set, in order.
 
         Raises:
             OptionError: if the data set is not registered.
@@ -315,14 +320,14 @@ class Ledger:
     def check(self) -> int:
         """Checks every row and every account.
 
-        The chain must be whole, every row allowed by those before it, and no cap
-        exceeded.
+        The hash chain must be complete, every row must be allowed by the rows before
+        it, and no cap may be exceeded.
 
         Returns:
             The number of rows.
 
         Raises:
-            LedgerError: naming the first broken row, or the data set over its cap.
+            LedgerError: for the first broken row, or the data set over its cap.
         """
         book = self._read()
         for dataset in book.caps:

@@ -108,16 +108,16 @@ class SampleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Synthesizer(Shown):
-    """A fitted model of records with its release; sampling from it costs no privacy.
+    """A fitted model of records, with its release. Sampling from it costs no privacy.
 
-    It holds no private record.
+    It contains no private record.
 
     Attributes:
         release: The release, with its certificate.
-        model: What records are drawn from.
+        model: The model that records are sampled from.
         summary: How the fit ended.
-        convert: Turns the Arrow tables of `sample` into the caller's kind of table;
-            None leaves them as they are. `noisegate.synthesize` sets it.
+        convert: Function that converts the Arrow tables of `sample` to the caller's
+            kind of table; None leaves them unchanged. `noisegate.synthesize` sets it.
 
     Examples:
         >>> import pyarrow as pa
@@ -140,7 +140,7 @@ class Synthesizer(Shown):
 
     @property
     def certificate(self) -> Certificate:
-        """The privacy statement to hand out with the synthetic records."""
+        """The privacy statement to hand out with synthetic records."""
         return self.release.certificate
 
     def card(self) -> ResultCard:
@@ -168,9 +168,9 @@ class Synthesizer(Shown):
 
     @property
     def verdict(self) -> Verdict | None:
-        """How far the records can be relied on: a good, usable or rough copy, or noise.
+        """How far the records can be relied on: "good", "usable", "rough" or "noise".
 
-        It has reasons, and says what would help. None where nothing is known.
+        The verdict has reasons and possible improvements. None if nothing is known.
         """
         return self.summary.verdict
 
@@ -181,9 +181,10 @@ class Synthesizer(Shown):
 
     @cached_property
     def kept_share(self) -> float:
-        """Estimated share of the model's records that keep to the constraints.
+        """Estimated share of the model's records that satisfy the constraints.
 
-        The others are drawn again. It is 1 where the schema has no constraints.
+        The other records are drawn again. The share is 1 if the schema has no
+        constraints.
         """
         if not self.schema.has_rules:
             return 1.0
@@ -194,8 +195,8 @@ class Synthesizer(Shown):
     def rejecting_rules(self) -> list[tuple[str, float]]:
         """Constraints that the model's records break, with the share that breaks each.
 
-        The one that is broken most often comes first; those that are never broken are
-        left out.
+        The constraint that is broken most often comes first. Constraints that are never
+        broken are left out.
         """
         if not self.schema.has_rules:
             return []
@@ -209,9 +210,9 @@ class Synthesizer(Shown):
 
     @property
     def often_broken(self) -> str | None:
-        """A warning that constraints shift what is sampled, for a user.
+        """Warning that the constraints change the distribution of sampled records.
 
-        None where at least half of the model's records keep to the constraints.
+        None if at least half of the model's records satisfy the constraints.
         """
         if self.kept_share >= USUALLY_KEPT:
             return None
@@ -224,13 +225,14 @@ class Synthesizer(Shown):
         )
 
     def with_verdict_of_rules(self) -> Synthesizer:
-        """Lowers the verdict where few of the model's records keep to the constraints.
+        """Lowers the verdict if few of the model's records satisfy the constraints.
 
-        Drawing the others again shifts columns. So the model is no good copy then,
-        however near it is to the release.
+        The other records are drawn again, which changes the distribution of columns. So
+        the records are no good copy then, however close the model is to the release.
 
         Returns:
-            The synthesizer with the lower verdict, or itself if its verdict stands.
+            The synthesizer with the lower verdict, or itself if the verdict is
+            unchanged.
         """
         verdict = verdict_of_rules(self.kept_share, self.rejecting_rules)
         if verdict is None:
@@ -249,33 +251,34 @@ class Synthesizer(Shown):
         calibrated: bool | Sequence[str] = False,
         given: Any = None,
     ) -> Any:
-        """Samples synthetic records that keep to the constraints of the schema.
+        """Samples synthetic records that satisfy the constraints of the schema.
 
         Args:
-            n: Number of records, at least 0; left out with `given`.
-            seed: Seed for non-private randomness; None for other records at each call.
-            where: Values that every record shall have, by column, such as
-                ``{"sex": "Female", "age": (18, 30)}``. A value is a level, a truth
-                value, or None for missing; for numbers and dates it is one value or a
-                closed interval, with None for an open end. All other columns follow
-                the model, given these values.
-            even: A column of levels or truth values. Each of them gets the same number
-                of records, to within one, whatever the model's shares are: so a small
-                class is as large as the others. None is missing there.
-            like: A table whose kind, order of columns and dtypes the sample shall have.
-                None of its records is used. Yet its dtypes may reveal values that they
-                were chosen by, as those of ``pandas.read_csv`` do.
-            independent: Whether the rows of a mixture are independent. By default they
-                are spread out over it, as in a stratified survey, so that a sample is
-                closer to the model.
-            calibrated: Whether the rows' own means, correlations and regressions of
-                numbers are those that `infer` estimates: of all columns whose second
-                moments were measured (True), or of these columns. They do not become
-                more certain by it. Needs the extra noisegate[scipy].
-            given: A table in memory of which each record is completed: values that it
-                has stay, and all others are drawn given these. Missing cells are
-                filled; columns that it lacks are added. The result holds the values
-                of `given`, which the guarantee of the model does not cover.
+            n: Number of records, at least 0; omitted with `given`.
+            seed: Seed for non-private randomness; None for different records at each
+                call.
+            where: Values that every record must have, by column, such as ``{"sex":
+                "Female", "age": (18, 30)}``. A value is a level, a truth value, or None
+                for missing; for numbers and dates it is one value or a closed interval,
+                with None for an open end. All other columns follow the model, given
+                these values.
+            even: A column of levels or truth values. Each level gets the same number of
+                records, to within one, whatever its share in the model. None counts as
+                a level if it is allowed. So a rare class is as large as the others.
+            like: A table whose kind, order of columns and dtypes the sample gets. None
+                of its records is used. But its dtypes may reveal values that they were
+                chosen by, as those of ``pandas.read_csv`` do.
+            independent: Whether the records of a mixture are drawn independently. By
+                default they are spread over the mixture, as in a stratified survey, so
+                that a sample is closer to the model.
+            calibrated: Whether the means, correlations and regressions of the sampled
+                numbers equal the estimates of `infer`: for all columns whose second
+                moments were released (True), or for these columns. The estimates do not
+                become more certain by this. Needs the extra noisegate[scipy].
+            given: A table in memory whose records are completed. Values in it stay;
+                missing cells and missing columns are drawn given these values. The
+                result contains the values of `given`, which the guarantee of the model
+                does not cover.
 
         Returns:
             A PyArrow table with the columns and types of the schema. If the model was
@@ -283,14 +286,14 @@ class Synthesizer(Shown):
 
         Raises:
             OptionError: if `n` is negative or no integer; `where` names an unknown
-                column, or a value that it cannot have; `even` names a column without
-                levels, or one that `where` names; `like` lacks a column, or has a type
-                that cannot hold it; `calibrated` goes with conditions, or its columns
-                were not measured together; `given` goes with other options, does not
-                fit the schema, or the model cannot complete records; or the table would
-                not fit into memory.
+                column, or a value that the column cannot have; `even` names a column
+                without levels, or a column in `where`; `like` lacks a column, or has a
+                type that cannot hold it; `calibrated` is combined with conditions, or
+                its columns were not released together; `given` is combined with other
+                options, does not fit the schema, or the model cannot complete records;
+                or the table would not fit into memory.
             RejectionError: if at most 1,048,576 + 100 n candidates of the model do not
-                give enough records that keep to the constraints and to `where`: see
+                give enough records that satisfy the constraints and `where`: see
                 `noisegate.models.rejection`.
         """
         import pyarrow as pa
@@ -334,10 +337,10 @@ class Synthesizer(Shown):
     def infer(
         self, *questions: str, level: float = 0.95, finite: bool = False
     ) -> list[Estimate]:
-        """Answers questions with intervals, which rows of a sample cannot give.
+        """Answers analyses with intervals that include the privacy noise.
 
-        The answers follow from what the gate released. See
-        `noisegate.answers.infer.infer` for the arguments.
+        The answers are computed from the release. Analyses of sampled records have no
+        such intervals. See `noisegate.answers.infer.infer` for the arguments.
         """
         from noisegate.answers.infer import infer
 
@@ -345,14 +348,14 @@ class Synthesizer(Shown):
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What `infer` rests on: the release, and records drawn once for its errors."""
+        """Input of `infer`: the release, and records sampled once for its errors."""
         from noisegate.answers.evidence import Evidence
 
         return Evidence(self)
 
     @property
     def answers(self) -> Measurements:
-        """All that the release states about its records: noisy tables, with the noise.
+        """All noisy tables of the release, with the standard deviation of their noise.
 
         Examples:
             >>> import pyarrow as pa
@@ -382,7 +385,7 @@ class Synthesizer(Shown):
 
         Args:
             n: Number of records.
-            options: As `sample` takes them.
+            options: As for `sample`.
 
         Returns:
             Arrow tables of at most 16,384 records each; none for ``n=0``.
@@ -398,10 +401,10 @@ class Synthesizer(Shown):
     def completed_batches(
         self, given: pa.Table, *, seed: int | None = None
     ) -> Iterator[pa.Table]:
-        """Completes records of which some values are known, batch by batch.
+        """Completes records of which some values are given, batch by batch.
 
         Args:
-            given: The known values; see `sample`.
+            given: The given values; see `sample`.
             seed: Seed for non-private randomness.
 
         Returns:
@@ -435,7 +438,7 @@ class Synthesizer(Shown):
     def images(self, n: int, **options: Unpack[SampleOptions]) -> Iterator[ImageBatch]:
         """Samples synthetic images with their labels, in constant memory.
 
-        They are those that `sample` gives as rows of pixels, for the same arguments.
+        With the same arguments, `sample` returns the same images as records of pixels.
 
         Args:
             n: Number of images.
@@ -459,17 +462,17 @@ class Synthesizer(Shown):
         )
 
     def to_datasets(self, n: int, **options: Unpack[SampleOptions]) -> Any:
-        """Samples a Hugging Face data set, described by the certificate.
+        """Samples a Hugging Face data set that is described by the certificate.
 
-        Push it with its own ``push_to_hub``.
+        Publish it with its method ``push_to_hub``.
 
         Args:
             n: Number of records.
-            options: As `sample` takes them.
+            options: As for `sample`.
 
         Returns:
             A ``datasets.Dataset``. Images are one image column, with their labels as
-            names of classes.
+            class names.
 
         Raises:
             MissingExtraError: if `datasets` is not installed.
@@ -493,16 +496,16 @@ class Synthesizer(Shown):
         licence: str | None = None,
         **options: Unpack[SampleOptions],
     ) -> Path:
-        """Writes a folder to hand out: synthetic records, descriptions, certificate.
+        """Writes a folder to hand out: synthetic records, descriptions and certificate.
 
         Args:
             folder: New folder.
             n: Number of records.
             name: Name of the file of records, which ends in .csv or .parquet; None for
-                synthetic.csv, or synthetic.parquet if they are images.
+                synthetic.csv, or synthetic.parquet if the records are images.
             licence: Licence of the records: an SPDX name such as CC-BY-4.0, or its
                 address.
-            options: As `sample` takes them.
+            options: As for `sample`.
 
         Returns:
             The folder, with a Frictionless `datapackage.json` and an MLCommons
@@ -539,22 +542,21 @@ class Synthesizer(Shown):
         independent: bool = False,
         calibrated: bool | Sequence[str] = False,
     ) -> Iterator[EncodedTable]:
-        """Samples synthetic records as the schema encodes them, in constant memory.
+        """Samples synthetic records in the encoding of the schema, in constant memory.
 
         Args:
             n: Number of records.
-            seed: As `sample` takes it, and so are the others.
-            where: Values that every record shall have.
-            even: A column whose levels get the same number of records each.
-            independent: Whether the rows of a mixture are independent.
-            calibrated: Whether rows agree with what `infer` estimates of all columns
-                with second moments, or of these columns.
+            seed: As for `sample`.
+            where: As for `sample`.
+            even: As for `sample`.
+            independent: As for `sample`.
+            calibrated: As for `sample`.
 
         Returns:
-            Batches of at most 16,384 records, fewer if they are large images.
+            Batches of at most 16,384 records; fewer if the records are large images.
 
         Raises:
-            OptionError: as `sample` does, before anything is drawn.
+            OptionError: as `sample` does, before any record is drawn.
             RejectionError: as `sample` does, from the iterator.
         """
         check_record_count(n)
@@ -592,15 +594,15 @@ class Synthesizer(Shown):
     def calibrated_columns(
         self, columns: Sequence[str] | None = None
     ) -> tuple[str, ...]:
-        """Returns the columns of which calibrated rows agree with `infer`.
+        """Returns the columns in which calibrated records agree with `infer`.
 
         Args:
-            columns: The columns that shall; None for all whose second moments were
-                measured, but for those that are too noisy to be located.
+            columns: The requested columns; None for all whose second moments were
+                released, except those whose estimates are too noisy.
 
         Raises:
-            OptionError: if the model is of images, no second moments were measured, a
-                column is unknown, or it is too noisy to be located.
+            OptionError: if the model is of images, no second moments were released, or
+                a requested column is unknown or its estimates are too noisy.
         """
         from noisegate.models.calibrated import columns_to_calibrate
 
@@ -695,18 +697,18 @@ class Synthesizer(Shown):
     ) -> tuple[EncodedTable, Tally]:
         """Samples up to `n` records from a limited number of candidates.
 
-        This serves whoever looks at the model and can do with fewer records, such as
-        its public page.
+        It is meant for callers that can work with fewer records, such as the public
+        page of a model.
 
         Args:
-            n: The most records.
+            n: Largest number of records.
             seed: Seed for non-private randomness. The records are the first ones that
-                `records` gives for it.
-            limit: The most candidates.
+                `records` returns for it.
+            limit: Largest number of candidates.
 
         Returns:
-            Records that keep to the constraints, and how many candidates were drawn and
-            accepted.
+            Records that satisfy the constraints, and the numbers of candidates that
+            were drawn and accepted.
         """
         random = public_random(seed)
         if not self.schema.has_rules:
@@ -747,7 +749,7 @@ class Synthesizer(Shown):
     def save(self, folder: str | Path) -> Path:
         """Writes the model into a new folder: safetensors and JSON, no pickle.
 
-        `noisegate.models.folder` describes the files.
+        See `noisegate.models.folder` for the files.
 
         Returns:
             The folder.
@@ -773,10 +775,10 @@ class Synthesizer(Shown):
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
-        """Loads the synthesizer that `save` wrote, and checks every hash.
+        """Loads a synthesizer that `save` wrote, and checks every hash.
 
         Raises:
-            ModelError: if the folder is missing, broken or was changed, or holds a
+            ModelError: if the folder is missing, broken, was changed, or contains a
                 classifier.
         """
         from noisegate.models.output.native_table import saved_form

@@ -64,26 +64,27 @@ _MAX_EXPONENT = 700
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate(Shown):
-    """The queries run on the private data, their noise, and the guarantee that follows.
+    """The events that used private data, their noise, and the guarantee that follows.
+
+    An event is everything that was released for one query, as far as the accounting of
+    ε is concerned.
 
     Attributes:
-        epsilon: Upper bound for the events at `delta`; anyone can recompute it.
+        epsilon: Upper bound on ε of the events at `delta`. Anyone can recompute it.
         delta: δ of the guarantee.
         adjacency: The neighbouring relation.
-        unit: The privacy unit: what one record stands for, or whose records belong
-            together.
+        unit: The privacy unit: what one record stands for, or what groups records.
         events: Everything that was computed from private records.
         method: Name of the method.
-        public: What was taken as public knowledge: schema, hyper-parameters, the seed
-            for non-private randomness. By name, as JSON.
-        hashes: SHA-256 of what was released, by name.
-        ledger: Data set and reservation in the ledger that the cost was recorded under,
-            or None.
-        contributions: How many records of one unit were used at most; None when every
-            record is a unit.
-        silos: Whose releases were added up, where several were; `events` are then those
-            of the silo that paid most.
-        version: Version of noisegate that wrote it.
+        public: What was treated as public knowledge, by name, as JSON values: schema,
+            hyper-parameters, and the seed for non-private randomness.
+        hashes: SHA-256 of each released array, by name.
+        ledger: Data set and reservation in the ledger that recorded the cost, or None.
+        contributions: Largest number of records used per unit; None if every record is
+            a unit.
+        silos: The silos whose releases were added up, if there were several. `events`
+            are then those of the silo with the largest cost.
+        version: Version of noisegate that wrote the certificate.
 
     Examples:
         >>> from noisegate import Adjacency, Certificate
@@ -130,7 +131,7 @@ class Certificate(Shown):
 
     @property
     def guarantee(self) -> str:
-        """(ε, δ), the neighbours and the privacy unit, in words."""
+        """The guarantee in words: (ε, δ), neighbouring relation and privacy unit."""
         return (
             f"({self.epsilon:g}, {self.delta:g})-differential privacy, "
             f"{self.adjacency.value}, "
@@ -139,27 +140,27 @@ class Certificate(Shown):
 
     @property
     def composed(self) -> tuple[Event, ...]:
-        """All events that one unit can be in: what ε is computed from."""
+        """All events that can involve one unit. ε is computed from them."""
         if self.silos is None:
             return self.events
         return self.silos.costliest_group(self.delta, self.adjacency)
 
     @property
     def stream(self) -> Stream | None:
-        """How far a stream has come; None if the release is of no stream."""
+        """State of the stream of this release; None if there is no stream."""
         if "stream" not in self.public:
             return None
         return Stream.from_certificate(self.public, self.events)
 
     @property
     def is_masked_share(self) -> bool:
-        """Whether the values beside it are the share of one silo under masks (G-32)."""
+        """Whether the released values are the masked share of one silo (G-32)."""
         return "secure_sum" in self.public and self.silos is None
 
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook.
 
-        `render` makes the page that a person signs for.
+        `render` returns the page that a person signs.
         """
         facts = {"method": f"{self.method}, noisegate {self.version}"}
         if self.silos is not None:
@@ -187,7 +188,7 @@ class Certificate(Shown):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the certificate as a JSON object, from which an equal one is read."""
+        """Returns the certificate as a JSON object, which `from_json` can read."""
         guarantee: dict[str, Any] = {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -215,13 +216,13 @@ class Certificate(Shown):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
-        """Returns the certificate in a JSON object that anybody may have edited.
+        """Creates a certificate from a JSON object, which anybody may have edited.
 
-        The claim is not checked against the events; `check` does that.
+        The claimed ε is not compared with the events; `check` does that.
 
         Raises:
-            ModelError: if a field is missing, unusable or unknown: a claim that is not
-                understood is not checked.
+            ModelError: if a field is missing, unusable or unknown. An unknown field is
+                refused because it cannot be checked.
         """
         try:
             certificate = cls._parse_fields(data)
@@ -289,13 +290,13 @@ class Certificate(Shown):
         return hashlib.sha256(canonical_json(self.to_json())).hexdigest()
 
     def verify(self) -> float:
-        """Recomputes ε from the events, after every field was read as from a file.
+        """Checks every field as if read from a file, and recomputes ε from the events.
 
         It needs no data. `noisegate.verify` also checks the files that belong to the
-        certificate, and what it states of a discovery of the schema before it.
+        certificate, and the certificate of a discovery of the schema before it.
 
         Returns:
-            ε at `delta`, at most the claimed one but for rounding.
+            ε at `delta`, at most the claimed ε up to rounding.
 
         Raises:
             ModelError: if a field is unusable, or as `check` does.
@@ -314,18 +315,17 @@ class Certificate(Shown):
         return Certificate.from_json(json.loads(stored)).check()
 
     def check(self) -> float:
-        """Recomputes ε from the events, and compares it with the claimed one.
+        """Recomputes ε from the events, and compares it with the claimed ε.
 
-        The guarantee and the unit are checked before, since ε of a δ or a unit that
-        means nothing would mean nothing; the silos after, since they only say whose the
-        events are.
+        δ and the unit are checked first, because ε has no meaning without valid ones.
+        The silos are checked last, because they only state whose events these are.
 
         Returns:
-            ε at `delta`, at most the claimed one but for rounding.
+            ε at `delta`, at most the claimed ε up to rounding.
 
         Raises:
-            ModelError: if the claimed ε is lower than what the events cost, or the
-                certificate claims no event, or a unit that no run can have.
+            ModelError: if the events cost more than the claimed ε, or the certificate
+                has no event, or a unit that no run can have.
         """
         self._check_guarantee()
         try:

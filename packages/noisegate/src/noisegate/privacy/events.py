@@ -50,16 +50,16 @@ _CORRECTION_FACTORS = (1, _EXACT_CORRECTION_FACTOR, 5, 9)
 
 
 class Adjacency(Enum):
-    """The neighbouring relation: which two data sets are to be hard to tell apart.
+    """The neighbouring relation: which two data sets must be hard to distinguish.
 
-    A new relation would need a new proof, so nobody can add one.
+    Relations cannot be added, because each needs a proof of its own.
 
     ADD_REMOVE
         Neighbours differ by one record that is present in one of them only. The number
-        of records is private. The default.
+        of records is private. This is the default.
     REPLACE_ONE
-        Neighbours have the same, public, number of records and differ in one of them.
-        Use it to compare with the papers, which state their results for it.
+        Neighbours have the same, public number of records and differ in one of them.
+        Papers often state their results for this relation.
 
     Examples:
         >>> from noisegate import Adjacency
@@ -77,10 +77,10 @@ class Adjacency(Enum):
 
     @classmethod
     def parse(cls, value: Adjacency | str) -> Adjacency:
-        """Returns the relation of a name, such as `"add-remove"`.
+        """Returns the relation with a name, such as `"add-remove"`.
 
         Raises:
-            OptionError: if there is none of that name.
+            OptionError: if there is no such relation.
         """
         try:
             return cls(value)
@@ -94,7 +94,7 @@ class Adjacency(Enum):
         """Returns the relation in plain words.
 
         Args:
-            difference: Under add-remove, what one of two neighbours has more.
+            difference: Under add-remove, what one of two neighbours has in addition.
         """
         if self is Adjacency.ADD_REMOVE:
             return (

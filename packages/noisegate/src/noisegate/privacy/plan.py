@@ -96,16 +96,17 @@ class Budget:
 
     Attributes:
         epsilon: ε, in [0.01, 1000].
-        delta: δ, in [1e-12, 0.5). Choose it well below one over the number of records.
+        delta: δ, in [1e-12, 0.5). Choose it much smaller than one over the number of
+            records.
         adjacency: The neighbouring relation.
-        unit: The privacy unit: what one record stands for, or whose records belong
-            together, in the words of the certificate.
-        contributions: How many records of one unit are used at most, up to 1000; None
-            when every record is a unit.
+        unit: The privacy unit (what one record stands for, or what groups records), as
+            the certificate states it.
+        contributions: Largest number of records used per unit, up to 1000; None if
+            every record is a unit.
 
     Raises:
-        OptionError: if a value is out of range, or the unit and the number of its
-            records do not go together or with the adjacency.
+        OptionError: if a value is out of range, or `unit`, `contributions` and
+            `adjacency` do not fit together.
 
     Examples:
         >>> from noisegate import Budget, DPMERF, Schema

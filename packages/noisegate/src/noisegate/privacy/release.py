@@ -57,19 +57,19 @@ _MIN_NUMBERS_FOR_DIVISOR = 40
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Release(Shown):
-    """Noisy sums over the private records.
+    """The noisy results of a plan: noisy sums over the private records.
 
     Attributes:
         values: For each query, the noisy sum, float64 (dim, columns), in the units of
-            the record's vector.
+            the vectors of records.
         noise_std: For each query, the standard deviation of the noise on each
             coordinate, in the same units.
-        certificate: What this cost and what was public.
-        by_period: Of a stream, for each query of few numbers, its noisy sums in single
-            periods, float64 (dim * columns, periods). They add up to `values`, and are
-            no queries of their own.
-        by_period_std: For each of these, the standard deviation of the noise in the
-            last period.
+        certificate: What this release cost, and what was public.
+        by_period: In a stream, for each query with few coordinates: its noisy sums in
+            single periods, float64 (dim * columns, periods). They add up to `values`,
+            and are no queries of their own.
+        by_period_std: For each query in `by_period`, the standard deviation of the
+            noise in the last period.
 
     Examples:
         >>> import pyarrow as pa
@@ -98,15 +98,16 @@ class Release(Shown):
         noise_std: Mapping[str, float],
         certificate: Certificate,
     ) -> Release:
-        """Returns a release of arrays by their stored names.
+        """Creates a release from arrays with their stored names.
 
-        In a stream, names of sums of single periods begin with a prefix, and those of
-        queries do not. Elsewhere a query may have any name, also one with the prefix.
+        In a stream, the names of sums of single periods begin with a prefix, and names
+        of queries do not. In other releases a query may have any name, with or without
+        the prefix.
 
         Args:
             arrays: Noisy sums, by stored name.
-            noise_std: Standard deviation of the noise of each, by the same names.
-            certificate: What they cost.
+            noise_std: Standard deviation of the noise of each array, by the same names.
+            certificate: Certificate of the release.
         """
         is_stream = any(isinstance(event, Continual) for event in certificate.events)
         if is_stream:
@@ -136,7 +137,7 @@ class Release(Shown):
         )
 
     def card(self) -> ResultCard:
-        """Returns what was released, as a card for a terminal or a notebook."""
+        """Returns a summary of the release for a terminal or a notebook."""
         facts = {}
         for name, value in self.values.items():
             shape = " x ".join(str(size) for size in value.shape)
@@ -165,10 +166,10 @@ class Release(Shown):
 
     @property
     def stated_schema(self) -> Any:
-        """The public schema as the certificate states it, also that of linked tables.
+        """The public schema in the certificate, of one table or of linked tables.
 
         Raises:
-            ModelError: if it states none that can be read.
+            ModelError: if the certificate states no readable schema.
         """
         try:
             return schema_from_json(self.certificate.public["schema"])
@@ -186,8 +187,8 @@ class Release(Shown):
     def save(self, folder: Path) -> None:
         """Writes the values and the certificate into a folder, which must exist.
 
-        The certificate comes last. So if the process dies in between, `load` refuses
-        the folder: it has no certificate, or one of other values, whose hashes differ.
+        The certificate is written last. If the process dies in between, `load` refuses
+        the folder: its certificate is missing, or states the hashes of other values.
         """
         from safetensors.numpy import save_file
 
@@ -209,14 +210,14 @@ class Release(Shown):
 
     @classmethod
     def load(cls, folder: Path) -> Release:
-        """Reads the release in a folder, and checks it against its certificate.
+        """Reads the release in a folder, and compares it with its certificate.
 
-        Every array must have the hash that the certificate states, and none be missing.
-        The claimed ε is not recomputed; `Certificate.check` does that.
+        Every array must have the hash that the certificate states, and none may be
+        missing. The claimed ε is not recomputed; `Certificate.check` does that.
 
         Raises:
-            ModelError: if a file is missing, broken, or not what the certificate speaks
-                of.
+            ModelError: if a file is missing or broken, or does not match the
+                certificate.
         """
         certificate = read_certificate(folder / CERTIFICATE_FILE)
         path = folder / VALUES_FILE
