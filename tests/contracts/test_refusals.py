@@ -146,7 +146,7 @@ CASES = [
             **dict.fromkeys(("pixels", "orientations", "wavelets", "strokes"), 0),
         },
         IMAGES,
-        "nothing to ask",
+        "nothing to query",
     ),
     (
         "joint",

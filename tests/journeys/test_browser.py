@@ -148,7 +148,7 @@ def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
     with started(person) as (run, address):
         window.goto(address)
         pressed(window, "How will you describe the columns", "Next", "dictionary")
-        window.get_by_text("schema.toml is there already").wait_for()
+        window.get_by_text("schema.toml exists already").wait_for()
         (person.folder / "schema.toml").unlink()
         pressed(window, "This did not work", "Begin again")
         pressed(window, "How will you describe the columns", "Next", "dictionary")

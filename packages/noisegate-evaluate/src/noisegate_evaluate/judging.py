@@ -125,8 +125,8 @@ def _of_associations(associations: Associations, kept: float) -> Verdict:
     """Returns what is kept of strong associations; rough where none is, as others may be."""
     word = word_of_kept(kept)
     reason = (
-        f"the {len(associations.strong)} associations above {STRONG} keep "
-        f"{kept:.0%} of their strength on average"
+        f"associations above {STRONG} keep {kept:.0%} of their strength on average, "
+        f"over {len(associations.strong)} of them"
     )
     lost = [
         f"{pair} {synthetic:.2f} for {real:.2f}"

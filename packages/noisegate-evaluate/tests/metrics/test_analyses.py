@@ -195,7 +195,7 @@ def test_the_same_model_is_no_better_by_figures_than_by_its_fit(good):
     assert told.word == "rough"
     assert (
         told.reasons[-1]
-        == "the figures alone would be good; the fit said rough, since amounts lie in one cell"
+        == "by the figures alone the verdict is good; the fit's is rough, because amounts lie in one cell"
     )
     assert replace(good, fitted=replace(fitted, word="good")).verdict == good.verdict
 

@@ -54,7 +54,7 @@ def test_the_page_of_a_stream_shows_what_moved(tmp_path):
             out=(after := tmp_path / f"m{period}"),
         )
         page = " ".join((after / "public.html").read_text("utf-8").split())
-        assert ("cannot be told yet" in page) is (period == 0)
+        assert ("are not known yet" in page) is (period == 0)
         assert ("by more than noise and chance" in page) is (period > 0)
         assert ("the following shares differ" in page) is (period == 2)
         assert "Period" in page

@@ -158,7 +158,7 @@ def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_pat
     agree, cells = map(
         int,
         re.search(
-            r"(\d+) of (\d+) cells agree within noise and draw, where", shown
+            r"(\d+) of (\d+) cells agree within noise and sampling error\. About", shown
         ).groups(),
     )
     # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.

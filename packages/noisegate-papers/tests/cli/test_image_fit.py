@@ -99,7 +99,7 @@ def test_broken_pictures_may_be_skipped_and_what_is_redirected_is_not_told_how_m
     assert ended.code == 0, ended.err
     told = said(ended.err)
     assert (
-        "Images that cannot be used are left out; how many is private" in told
+        "Unusable images are left out. Their number is private" in told
         and "1 image" not in told
     )
     assert "skip" not in ended.out + (gallery.out / "certificate.json").read_text()

@@ -78,7 +78,7 @@ def test_an_interrupted_training_goes_on_and_makes_the_same_file(
         with pytest.raises(MemoryError, match="stopped"):
             run(kind, tmp_path / "parts.safetensors")
     assert (
-        "Stopped after 1 of 2 steps; the same command goes on"
+        "Stopped after 1 of 2 steps; the same command continues"
         in capsys.readouterr().err
     )
     assert (tmp_path / "parts.safetensors.partial").exists()

@@ -122,7 +122,7 @@ def test_inceptions_weights_are_looked_for_and_not_downloaded(monkeypatch, tmp_p
     stopped = replace(EVERYTHING, stopping_network="inception:v3")
     with pytest.raises(ModelError, match=r"neither .* is in .*Nothing is downloaded"):
         stopped.plan(SCHEMA, Budget(epsilon=1.0))
-    with pytest.raises(OptionError, match="there is 'inception:v3' alone"):
+    with pytest.raises(OptionError, match="only 'inception:v3' is known"):
         replace(stopped, stopping_network="inception:v4").plan(
             SCHEMA, Budget(epsilon=1.0)
         )

@@ -190,7 +190,7 @@ def test_a_model_draws_and_answers_limits():
         assert mean.low < amounts[~is_low].mean() < mean.high
         assert mean.high - mean.low < 1
     assert infer(model, "mean(crp)")[0].notes == (
-        "of 'crp' only measured numbers are used, not <1.5",
+        "'crp': only measured numbers are used, not <1.5",
     )
     for question in ('share(crp = "<1.5")', "share(crp < 1.5)"):
         assert infer(model, question)[0].value == pytest.approx(is_low.mean(), abs=0.02)

@@ -34,7 +34,7 @@ def measured_cards(tables: Sequence[MeasuredTable], key: str) -> list[Card]:
             table.columns,
             table.cells,
             (table.measured, table.synthetic),
-            f"{table.explained} of {len(table.cells)} cells agree within noise and draw.",
+            f"{table.explained} of {len(table.cells)} cells agree within noise and sampling error.",
             ("measured, with noise", "synthetic"),
             error=2 * table.noise_std,
         )
