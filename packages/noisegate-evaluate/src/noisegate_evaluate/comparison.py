@@ -76,16 +76,15 @@ _TRAIN_WITH_TEST = "train with test"
 
 @dataclass(frozen=True, kw_only=True)
 class ReportParts:
-    """What a report says.
+    """Contents of a report.
 
     Attributes:
-        figures: The figures that lead in JSON, by name.
-        more_figures: Those that follow the verdict and the notes, by name.
+        figures: The figures that come first in JSON, by name.
+        more_figures: The figures after the verdict and the notes, by name.
         rows: The numbers, each as a row of a data frame.
-        verdicts: What each kind of figure comes to, in words.
-        distances: Tables of distances; headings that begin with ">" are of numbers.
-        scores: The table of what models reach on the test records; None where none was
-            scored.
+        verdicts: The verdict on each kind of figure.
+        distances: Tables of distances. Headings that begin with ">" are of columns of numbers.
+        scores: The table of scores of models on the test records; None if no model was scored.
         other_sheets: Tables of other figures.
     """
 
@@ -106,24 +105,22 @@ class ReportParts:
 
 @singledispatch
 def parts_of(report: Any) -> ReportParts:
-    """Reads what it says off a report."""
+    """Returns the parts of a report."""
     raise NotImplementedError(type(report).__name__)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluationReport(Shown):
-    """Quality of synthetic records, measured on real ones.
+    """Quality of synthetic records, compared with real ones.
 
     Attributes:
-        compared_with: Which real records: "train" or "test".
-        downstream: Scores on the test records after training on synthetic ones; None
-            without a label that can be predicted.
-        ceiling: The same after training on the real training records; None without
-            ``train``.
-        notes: What was unusual, in words.
-        fitted: What the fit said, where records are drawn from a model.
-        questions: Those that apply to such records. The verdict answers them, and says
-            which answers are not known.
+        compared_with: The real records of the comparison: "train" or "test".
+        downstream: Scores on the test records after training on synthetic ones; None without a label that can be
+            predicted.
+        ceiling: Train-on-real scores: the same after training on the real training records. None without ``train``.
+        notes: Unusual facts about the evaluation, in words.
+        fitted: Verdict of the fit, if the records are sampled from a model.
+        questions: Questions that apply to such records. The verdict answers each of them, if only by "not known".
     """
 
     compared_with: str
@@ -232,19 +229,16 @@ def _plain_sheet(sheet: Sheet) -> Sheet:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(EvaluationReport):
-    """Quality of a synthetic table, measured on real data.
+    """Quality of a synthetic table, compared with real data.
 
     Attributes:
-        marginals: Distances from the synthetic table to that which it is compared with.
-        floor: Distances between the real training and test table: what sampling alone
-            does. None without ``train``.
-        metrics: Results of other metrics of tables, by name, those of installed
-            packages among them.
-        metrics_floor: The same between the real tables; empty without ``train``.
-        regression: Of a numeric label, scores on the test records after training on the
-            synthetic ones; else None.
-        regression_ceiling: The same after training on the real training records; None
-            without ``train``.
+        marginals: Distances between the synthetic table and the real table that it is compared with.
+        floor: Sampling baseline: the same distances between the real training and test table. None without ``train``.
+        metrics: Results of other metrics of tables, by name, including those of installed packages.
+        metrics_floor: Sampling baseline of `metrics`: the same between the real tables; empty without ``train``.
+        regression: For a numeric label, scores on the test records after training on the synthetic ones; else None.
+        regression_ceiling: Train-on-real scores: the same after training on the real training records. None without
+            ``train``.
         groups: Figures of each group of a column; None without ``by``.
     """
 
@@ -259,19 +253,18 @@ class Report(EvaluationReport):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LinkedReport(Report):
-    """Quality of synthetic linked tables, measured on real ones.
+    """Quality of synthetic linked tables, compared with real ones.
 
-    As a `Report` it is of the parents, each beside what its children come to: distances between these tables, and
-    scores of models that predict the label of the first table from all of this.
+    The fields of `Report` are about the parents, each with a summary of its children: distances between these tables,
+    and scores of models that predict the label of the first table from them.
 
     Attributes:
-        tables: Distances of each table by itself, by name; none of a table that has no
-            rows on one side.
+        tables: Distances of each table by itself, by name. Tables without rows on one side are left out.
         links: Distances of each link, by the name of the children's table.
-        links_floor: The same between the real training and test tables: what sampling
-            alone does. None without ``train``.
-        missing: How values of each table are missing together, by name; only of tables
-            where real ones are.
+        links_floor: Sampling baseline: the same distances between the real training and test tables. None without
+            ``train``.
+        missing: How values of each table are missing together, by name; only for tables in which real values are
+            missing.
     """
 
     tables: Mapping[str, MarginalReport]
@@ -282,12 +275,11 @@ class LinkedReport(Report):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ImageReport(EvaluationReport):
-    """Quality of synthetic images, measured on real ones.
+    """Quality of synthetic images, compared with real ones.
 
     Attributes:
-        distances: Between the synthetic images and those which they are compared with.
-        floor: Between the real training and test images: what sampling alone does. None
-            without ``train``.
+        distances: Distances between the synthetic images and the real ones that they are compared with.
+        floor: Sampling baseline: the same distances between the real training and test images. None without ``train``.
     """
 
     distances: ImageDistances

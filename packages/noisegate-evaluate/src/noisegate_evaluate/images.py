@@ -1,4 +1,4 @@
-"""Images to compare: drawn, checked, taken from records, arrays or tables of pixels, and measured in features."""
+"""Images to compare: reads them from records, arrays or tables of pixels, and computes their features."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _IMAGES_AT_ONCE = 250
 
 
 class ImageFeatures(Protocol):
-    """Features of images. Figures in two kinds of features have nothing to do with each other."""
+    """Features of images. Figures in two kinds of features are not comparable."""
 
     @property
     def name(self) -> str:
-        """What figures in these features are called after, with all that they depend on."""
+        """Name of the features, for reports. It states everything that the features depend on."""
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
         """Returns finite float32 or float64, (rows, dim), of uint8, (rows, height, width, channels)."""
 
 
 class Pixels:
-    """The intensities in [0, 1] themselves."""
+    """Features of images that are the intensities themselves, in [0, 1]."""
 
     name = "pixels"
 
@@ -49,10 +49,12 @@ class Pixels:
 
 
 class EncoderFeatures:
-    """The last activations of noisegate's small encoder, averaged over the image.
+    """Features of noisegate's small encoder: its last activations, averaged over the image.
 
-    An ``encoder`` that was trained on other public images needs a ``name``, by which figures in its features are
-    called; None is the one in the package, trained on CIFAR-10.
+    Args:
+        encoder: An encoder that was trained on other public images; None for the one in the package, trained on
+            CIFAR-10.
+        name: Name of these features, required with `encoder`.
 
     Raises:
         OptionError: an encoder without a name.
@@ -99,11 +101,15 @@ class Inception:
 
 
 def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
-    """Returns features by their name, one of :data:`FEATURES`; ``weights`` as :class:`Inception` takes them.
+    """Returns the features with a name, one of :data:`FEATURES`.
+
+    Args:
+        name: Name of the features.
+        weights: Weights of "inception-v3"; see :class:`Inception`.
 
     Raises:
-        OptionError: there are no such features, or ``weights`` for others than "inception-v3".
-        ModelError: weights are not where they must be, or are other ones.
+        OptionError: there are no such features, or ``weights`` are given for others than "inception-v3".
+        ModelError: the weights are missing, or are other ones.
     """
     if name not in FEATURES:
         raise OptionError(
@@ -152,9 +158,11 @@ IMAGES = 10_000  # of either set, unless more are asked for
 
 
 def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
-    """Returns encoded images, as the sources of the library and its generators give them.
+    """Converts encoded batches, as sources and generators of the library return them, to images.
 
-    Batches are images; or intensities in [0, 1], and the label as the one coded column if there is one.
+    Args:
+        batches: Images; or records with intensities in [0, 1], and the label as the one coded column if there is one.
+        schema: The schema of the images.
 
     Raises:
         SchemaError: the schema is not one of images.

@@ -61,20 +61,29 @@ def evaluate_tables(
     by: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Returns how a synthetic table compares with real data; its figures are not covered by the guarantee.
+    """Compares a synthetic table with real data. The figures are not covered by the guarantee.
 
-    The ``synthetic`` table was not made from the records ``test``. From those of ``train`` it was: given, distances are
-    to them, and the report has the ceiling of the scores and the floor of the distances. The ``seed`` is of the models
-    and of the draw of 3-way marginals. Of ``classifiers`` there are "three", or the "twelve" of the papers; for tables
-    of pixels "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite. A numeric label is
-    predicted by regressors instead. With a column of levels as ``by``, figures are also measured in each of its groups,
-    and with ``train`` the scores of a model too. ``jobs`` are processes for "twelve" and networks, by default the cores
-    that may be used; ``progress`` is told after each classifier: its name, how many are done, and how many there will
-    be.
+    Args:
+        synthetic: The synthetic table.
+        test: Held-out real records, which the fit did not use.
+        schema: The schema of the tables.
+        train: Real records that the fit used. With them, distances are to these records, and the report has
+            train-on-real scores and a sampling baseline of the distances.
+        seed: Seed of the models and of the draw of 3-way marginals.
+        classifiers: "three", or the "twelve" of the papers; for tables of pixels "networks", or some of them separated
+            by commas, such as "convnet,mlp"; or a suite. A numeric label is predicted by regressors instead.
+        networks: Options of the networks; None for the defaults.
+        jobs: Number of processes for "twelve" and for networks; by default the number of usable cores.
+        by: A column of levels. Figures are also computed in each of its groups; with `train`, also the scores of a
+            model.
+        progress: Called after each classifier with its name, the number of classifiers done, and the number of all.
+
+    Returns:
+        The report with its figures and its verdict.
 
     Raises:
         DataError: a table has no rows or lacks a column.
-        OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
+        OptionError: ``classifiers`` has another value, ``jobs`` is below 1, or the columns are no images.
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
@@ -160,12 +169,23 @@ def evaluate_images(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> ImageReport:
-    """Returns how synthetic images compare with real ones; its figures are not covered by the guarantee.
+    """Compares synthetic images with real ones. The figures are not covered by the guarantee.
 
-    The ``synthetic`` images were made from ``train``, and not from ``test``; both are real ones. For ``classifiers``
-    see :func:`~noisegate_evaluate.read_classifiers`, None for the CNN; distances are measured in ``features``, None for
-    the encoder in the package, on so many ``images`` of each set at most. The ``seed`` is of classifiers and draws, and
-    public; ``progress`` is told after each epoch and each training, with those of the ceiling.
+    Args:
+        synthetic: The synthetic images.
+        test: Held-out real images, which the fit did not use.
+        schema: The schema of the images.
+        train: Real images that the fit used. With them, distances are to these images, and the report has train-on-real
+            scores and a sampling baseline.
+        classifiers: See :func:`~noisegate_evaluate.read_classifiers`; None for the CNN.
+        features: Features in which distances are computed; None for the encoder in the package.
+        images: Largest number of images of each set in the distances.
+        seed: Public seed of classifiers and draws.
+        progress: Called after each epoch and each training, with the name of the training and the numbers done and in
+            all, including the train-on-real ones.
+
+    Returns:
+        The report with its figures and its verdict.
 
     Raises:
         SchemaError: the schema is not one of images.
@@ -241,18 +261,28 @@ def evaluate_linked(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> LinkedReport:
-    """Returns how synthetic linked tables compare with real ones; its figures are not covered by the guarantee.
+    """Compares synthetic linked tables with real ones. The figures are not covered by the guarantee.
 
-    Models learn from parents beside what their children come to: the number of these, the mean and the last of their
-    numbers, the share of each of their levels. They predict the label of the first table.
+    Models predict the label of the first table. They are trained on its columns and on a summary of the children of
+    each record: their number, the mean and the last value of each numeric column, and the share of each level.
 
-    The tables of either set come by name; the parents of ``test`` are not those that the synthetic tables were made
-    from. Figures of links are of so many ``bins``, of equal width, of each number or date; for the rest see
-    `evaluate_tables`.
+    Args:
+        synthetic: The synthetic tables, by name.
+        test: Held-out real tables, by name. The fit did not use their parents.
+        schema: The schema of the linked tables.
+        train: Real tables that the fit used, by name; as for `evaluate_tables`.
+        seed: As for `evaluate_tables`.
+        classifiers: As for `evaluate_tables`.
+        bins: Number of equal-width bins of each numeric or date column in the figures of links.
+        jobs: As for `evaluate_tables`.
+        progress: As for `evaluate_tables`.
+
+    Returns:
+        The report with its figures and its verdict.
 
     Raises:
-        DataError: the table of the parents has no rows, a table lacks a column, or there is none.
-        OptionError: ``classifiers`` is no such choice, or ``jobs`` is below 1.
+        DataError: the table of the parents has no rows, a table lacks a column, or a table is missing.
+        OptionError: ``classifiers`` has another value, or ``jobs`` is below 1.
         MissingExtraError: a classifier needs a package that is not installed.
 
     Examples:

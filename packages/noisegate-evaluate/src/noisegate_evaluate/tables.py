@@ -1,4 +1,4 @@
-"""Train on one table, test on real records; everything is learnt from the training table only."""
+"""Scores of models that are trained on one table and tested on real records."""
 
 from __future__ import annotations
 
@@ -45,16 +45,26 @@ def downstream_scores(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> UtilityReport:
-    """Returns the scores on a table of classifiers that were trained on another.
+    """Scores classifiers on a real table, after training them on another table.
 
-    With two classes the positive one is the last level of the label. Rows whose label is missing or outside its levels
-    are left out. A training table with fewer than two classes has the scores of a constant predictor, and a note.
-    ``test`` is a real table; for the rest see :func:`~noisegate_evaluate.evaluate_tables`.
+    With two classes, the last level of the label is the positive class. Rows whose label is missing or not a level are
+    left out. If the training table has fewer than two classes, the scores are those of a constant predictor, with a
+    note.
+
+    Args:
+        synthetic: The table to train on.
+        test: The real table to score on.
+        schema: The schema of both.
+        seed: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        classifiers: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        networks: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        jobs: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        progress: As for :func:`~noisegate_evaluate.evaluate_tables`.
 
     Raises:
-        DataError: no model can be scored (no label with levels, fewer than two classes in the test table), a table
+        DataError: no model can be scored (no label with levels, or fewer than two classes in the test table), a table
             lacks a column, or a pixel is missing.
-        OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
+        OptionError: ``classifiers`` has another value, ``jobs`` is below 1, or the columns are no images.
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
@@ -261,32 +271,32 @@ class RegressionScores(Averaged):
     """How well a regressor predicts the label of real records."""
 
     r2: float
-    """Share of the label's variance that it explains: 1 is best, 0 what the mean of the test records would do; below 0
-    it is worse than that."""
+    """Share of the label's variance that the regressor explains: 1 is best; 0 is the score of the mean of the test
+    records; a negative score is worse than that."""
     absolute_error: float
     """Mean absolute error, as a share of the range between the bounds of the label."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionReport:
-    """Scores on real records of regressors that were trained on other records."""
+    """Scores of regressors on real records, after training on other records."""
 
     label: str
-    """The column that was predicted."""
+    """The predicted column."""
     models: Mapping[str, RegressionScores]
-    """Scores per regressor."""
+    """Scores of each regressor, by its name."""
     seed: int
-    """Of the regressors."""
+    """Seed of the regressors."""
     notes: tuple[str, ...] = ()
-    """What was unusual, in words."""
+    """Unusual facts about the records or the training, in words."""
 
     @property
     def mean(self) -> RegressionScores:
-        """The mean over the regressors."""
+        """Average scores of the regressors."""
         return RegressionScores.mean(list(self.models.values()))
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values, with the sentence about the guarantee."""
+        """Returns the figures as JSON values, with a statement that they are outside the guarantee."""
         return {
             "caveat": CAVEAT,
             "label": self.label,
@@ -306,13 +316,20 @@ def regression_scores(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> RegressionReport:
-    """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
+    """Scores regressors on a real table, after training them on another table.
 
-    The label is numeric or a date; for the rest see :func:`~noisegate_evaluate.evaluate_tables`. Where the training
-    table has fewer than two values of the label, scores are those of a constant, and a remark says so.
+    The label is numeric or a date. Rows whose label is missing are left out. If the training table has fewer than two
+    values of the label, the scores are those of a constant, with a note.
+
+    Args:
+        synthetic: The table to train on.
+        test: The real table to score on.
+        schema: The schema of both.
+        seed: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        progress: As for :func:`~noisegate_evaluate.evaluate_tables`.
 
     Raises:
-        DataError: the label is not numeric, takes fewer than two values in the test table, or a column is lacking.
+        DataError: the label is not numeric, has fewer than two values in the test table, or a column is missing.
 
     Examples:
         >>> import numpy as np, pyarrow as pa

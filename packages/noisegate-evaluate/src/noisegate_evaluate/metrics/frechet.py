@@ -1,18 +1,14 @@
-"""Two sets of features: their Fréchet and kernel distances, and whether the ones lie among the others.
+"""Distances between two sets of features: Fréchet and kernel distance, and precision and recall.
 
-- The Fréchet distance takes each set for Gaussian: the "FID" in features of
-  Inception-v3.
-- The kernel distance, "KID", is the squared maximum mean discrepancy under
-  (xᵀy / dim + 1)³, unbiased: it serves few images, and may be a little below 0.
-  Bińkowski and others (ICLR 2018), https://arxiv.org/abs/1801.01401.
-- Precision, recall, density and coverage: do the synthetic images lie among the real
-  ones, and everywhere there? A set is described by a ball around each row that reaches
-  to its k-th nearest neighbour in the same set. Precision is the share of synthetic
-  images inside any ball of a real one, recall the other way round: Kynkäänniemi and
-  others (NeurIPS 2019), https://arxiv.org/abs/1904.06991. Density is how many balls of
-  real images a synthetic one is in, divided by k, on average; coverage the share of
-  real images whose ball has a synthetic one in it: Naeem and others (ICML 2020),
-  https://arxiv.org/abs/2002.09797.
+- The Fréchet distance treats each set as Gaussian. In features of Inception-v3 it is the "FID".
+- The kernel distance ("KID") is the squared maximum mean discrepancy under (xᵀy / dim + 1)³, unbiased. It can be used
+  with few images, and may be slightly below 0. Bińkowski and others (ICLR 2018), https://arxiv.org/abs/1801.01401.
+- Precision, recall, density and coverage compare the regions of the two sets. A set is described by a ball around each
+  row, whose radius is the distance to the k-th nearest neighbour in the same set. Precision is the share of synthetic
+  images inside any ball of a real image; recall is the share of real images inside any ball of a synthetic image:
+  Kynkäänniemi and others (NeurIPS 2019), https://arxiv.org/abs/1904.06991. Density is the average number of balls of
+  real images around a synthetic image, divided by k; coverage is the share of real images whose ball contains a
+  synthetic image: Naeem and others (ICML 2020), https://arxiv.org/abs/2002.09797.
 """
 
 from __future__ import annotations
@@ -43,13 +39,17 @@ class FrechetDistance(MetricResult):
 
 
 def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
-    """Returns ‖m₁ − m₂‖² + tr(C₁ + C₂ − 2 (C₁C₂)^½), with means m and covariances C (Heusel et al., 2017, eq. 6).
+    """Computes ‖m₁ − m₂‖² + tr(C₁ + C₂ − 2 (C₁C₂)^½), with means m and covariances C (Heusel et al., 2017, eq. 6).
 
-    It is biased: two samples of the same distribution are apart, the more so the fewer they are. Compare figures of
-    equal numbers of images only. Features are (rows, dim), (other rows, dim).
+    The estimate is biased: it is positive for two samples of the same distribution, and larger for smaller samples.
+    Compare only figures of equal numbers of images.
+
+    Args:
+        synthetic: Features, (rows, dim).
+        real: Features, (other rows, dim).
 
     Raises:
-        DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.
+        DataError: the features are not matrices of finite numbers with the same columns and at least two rows each.
 
     Examples:
         >>> import numpy as np
@@ -84,28 +84,30 @@ def moments_distance(
 @metric("kid")
 @dataclass(frozen=True, kw_only=True)
 class KernelDistance(MetricResult):
-    """The mean over subsets."""
+    """The kernel distance (KID): an average over random subsets of images."""
 
     PRINTED: ClassVar = {"{name}": "{it.mean:.4f}{it.deviation_text}"}
     mean: float
-    """Of the squared discrepancies."""
+    """Average squared maximum mean discrepancy of the subsets."""
     deviation: float | None
-    """Over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean."""
+    """Standard deviation over the subsets, with n - 1; None for one subset. It is not a standard error of the mean,
+    because the subsets overlap.
+    """
     subsets: int
-    """How many."""
+    """Number of subsets."""
     size: int
-    """Images of either set in each."""
+    """Number of images of each set in a subset."""
 
     @classmethod
     def measured(
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> KernelDistance:
-        """Returns the distance on 100 subsets of 1,000."""
+        """Returns the distance with 100 subsets of 1,000 images."""
         return kernel_distance(synthetic, real, seed=seed)
 
     @property
     def deviation_text(self) -> str:
-        """The deviation as it is printed behind the mean; "" for one subset."""
+        """The standard deviation as text, printed after the mean; "" for one subset."""
         return "" if self.deviation is None else f" ± {self.deviation:.4f}"
 
 
@@ -117,14 +119,18 @@ def kernel_distance(
     size: int = 1000,
     seed: int = 0,
 ) -> KernelDistance:
-    """Returns the distance on random subsets of equal size, drawn without replacement.
+    """Computes the kernel distance (KID) on random subsets of equal size, drawn without replacement.
 
-    Features are (rows, dim), (other rows, dim). There are so many ``subsets``, one where a subset is all there is, of
-    ``size`` images of either set, at most as many as the smaller set has; ``seed`` is of the draw, and public.
+    Args:
+        synthetic: Features, (rows, dim).
+        real: Features, (other rows, dim).
+        subsets: Number of subsets; one, if a subset is the complete set.
+        size: Number of images of each set in a subset, at most the size of the smaller set.
+        seed: Public seed of the draw.
 
     Raises:
         OptionError: ``subsets`` is below 1 or ``size`` below 2.
-        DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.
+        DataError: the features are not matrices of finite numbers with the same columns and at least two rows each.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if subsets < 1 or size < 2:
@@ -172,7 +178,7 @@ _ROUNDING = 1e-12
 @metric("manifold")
 @dataclass(frozen=True, kw_only=True)
 class Manifold(MetricResult):
-    """The four figures: precision, recall and coverage in [0, 1], density 0 or more; and the number k of neighbours."""
+    """Precision, recall and coverage, in [0, 1], and density, 0 or more, for k nearest neighbours."""
 
     PRINTED: ClassVar = {
         name: f"{{it.{name}:.3f}}"
@@ -189,7 +195,7 @@ class Manifold(MetricResult):
     def measured(
         cls, synthetic: np.ndarray, real: np.ndarray, **_: Any
     ) -> Manifold | None:
-        """Returns the figures of five neighbours."""
+        """Returns the figures for five neighbours."""
         if min(len(synthetic), len(real)) <= NEIGHBOURS:
             return None
         return manifold_figures(synthetic, real)
@@ -198,14 +204,19 @@ class Manifold(MetricResult):
 def manifold_figures(
     synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS
 ) -> Manifold:
-    """Returns precision, recall, density and coverage.
+    """Computes precision, recall, density and coverage.
 
-    All four depend on how many rows there are: compare figures of equal numbers only. Features are (rows, dim), (other
-    rows, dim); ``neighbours`` is k, 5 in both papers' code. Time grows with the square of the rows; memory does not.
+    All four depend on the number of rows: compare only figures of equal numbers. Time grows with the square of the
+    number of rows; memory does not.
+
+    Args:
+        synthetic: Features, (rows, dim).
+        real: Features, (other rows, dim).
+        neighbours: Number k of nearest neighbours; 5 in the code of both papers.
 
     Raises:
         OptionError: ``neighbours`` is below 1.
-        DataError: the features are no matrices of finite numbers with the same columns and more than k rows each.
+        DataError: the features are not matrices of finite numbers with the same columns and more than k rows each.
     """
     from sklearn.metrics.pairwise import euclidean_distances
     from sklearn.utils import gen_batches

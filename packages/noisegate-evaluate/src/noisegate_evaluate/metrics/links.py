@@ -1,4 +1,4 @@
-"""How far two pairs of linked tables are apart: the figures of one link, from parents to children."""
+"""Distances between synthetic and real linked tables: the figures of one link, from parents to children."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_DIFFERENT = 10
 
 @dataclass(frozen=True, kw_only=True)
 class GapDistance:
-    """Distances between gaps of consecutive children, as shares of the range of the column that orders them."""
+    """Distance between the gaps of consecutive children, as shares of the range of the column that orders them."""
 
     largest: float  # difference of cumulative shares
     synthetic_median: float
@@ -47,26 +47,28 @@ class GapDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkDistances:
-    """Distances between a synthetic and a real link; None where no parent or no children are there."""
+    """Distances between a synthetic and a real link; None where there are no parents or no children."""
 
     child_counts: OrderDistance
-    """Of the numbers of children."""
+    """Distance of the distributions of the number of children."""
     parent_child: OrderDistance | None
-    """Of pairs of a column of the parent and one of the child."""
+    """Distances of pairs: a column of the parent with a column of the child."""
     transitions: OrderDistance | None
-    """Of pairs of a column of a child and one of the next child of the same parent."""
+    """Distances of pairs: a column of a child with a column of the next child of the same parent."""
     distinct_values: OrderDistance | None
-    """Of how many different values of a column a parent's children have."""
+    """Distances of the number of distinct values that the children of a parent have in a column."""
     gaps: GapDistance | None
-    """Of consecutive children in the column that orders them."""
+    """Distance of the gaps between consecutive children, in the column that orders them."""
     orphans: int
-    """Synthetic children without a parent."""
+    """Number of synthetic children without a parent."""
     repeated_keys: int
-    """Synthetic parents with the key of another."""
+    """Number of synthetic parents with the key of another parent."""
     backwards: int
-    """Synthetic children that come after one of the same parent that their order puts behind them."""
+    """Number of synthetic children that are stored after a child of the same parent which their order puts later."""
     broken: int
-    """Synthetic children that break a rule of their table, or one between it and their parents'."""
+    """Number of synthetic children that break a rule of their table, or a rule between their table and that of their
+    parents.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as JSON values."""
@@ -75,7 +77,7 @@ class LinkDistances:
         }
 
     def lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yields what each figure is of, the figure, and where it is largest, as they are printed."""
+        """Yields the name of each figure, the figure, and where it is largest, as they are printed."""
         distances = {
             "number of children": self.child_counts,
             "parent × child": self.parent_child,

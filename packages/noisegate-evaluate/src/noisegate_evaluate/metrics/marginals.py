@@ -1,4 +1,4 @@
-"""How far two tables are apart, marginal by marginal, by total variation; and rules of real records that they break."""
+"""Total variation distances between marginals of two tables, and rules of real records that synthetic ones break."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, metric
 from noisegate_evaluate.reading import cells, read_rows
 
 Counts: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Records in each cell of a marginal, of two tables."""
+"""Records in each cell of a marginal, for two tables."""
 
 # Above this many cells the ones that occur are renumbered first, so that memory follows the rows and not the cells.
 _DENSE_CELLS = 1 << 20
@@ -30,26 +30,26 @@ _MAX_ATTEMPTS = 50  # a subset; nearly all of 10^20 subsets come up in as many
 
 @dataclass(frozen=True, kw_only=True)
 class OrderDistance:
-    """Distances over the marginals of one order."""
+    """Distances over the marginals of one order, which is their number of columns."""
 
     order: int
     """Number of columns in each marginal."""
     mean: float
-    """Mean total variation distance, in [0, 1]."""
+    """Average total variation distance, in [0, 1]."""
     largest: float
-    """The largest one."""
+    """Largest total variation distance."""
     largest_columns: tuple[str, ...]
-    """The columns of that marginal."""
+    """The columns of the marginal with the largest distance."""
     sampling: float
-    """What ``mean`` would be were both tables samples of one: what chance alone does."""
+    """Expected ``mean`` if both tables were samples of one distribution (the sampling error)."""
     used: int
-    """Marginals measured."""
+    """Number of marginals that were compared."""
     total: int
-    """Marginals there are."""
+    """Number of all marginals of this order."""
 
     @property
     def beyond_sampling(self) -> float:
-        """What of the mean distance chance does not explain: errors that are independent add up in squares."""
+        """Part of ``mean`` that the sampling error does not explain. Squares of independent errors add up."""
         return math.sqrt(max(self.mean**2 - self.sampling**2, 0.0))
 
     def to_json(self) -> dict[str, object]:
@@ -67,20 +67,24 @@ class OrderDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalReport:
-    """Distances between the marginals of two tables."""
+    """Distances between the marginals of two tables.
+
+    The order of a marginal is its number of columns. The distance of two marginals is the total variation distance:
+    half the sum of the differences of the cells' shares, in [0, 1].
+    """
 
     orders: tuple[OrderDistance, ...]
-    """One entry per order; an order above the number of columns has none."""
+    """Distances of each order; an order above the number of columns is left out."""
     bins: int
-    """Equal-width bins per numeric column."""
+    """Number of equal-width bins of each numeric column."""
     seed: int
-    """Chose the subset of an order with too many marginals."""
+    """Seed of the subset of marginals, for orders with too many."""
     rows: tuple[int, int]
-    """Of the synthetic table and of the real one."""
+    """Number of records in the synthetic and in the real table."""
 
     @property
     def drawn_too_few(self) -> float:
-        """What chance does to single columns since fewer synthetic records than half the real ones were drawn; or 0."""
+        """Sampling error of single columns if there are fewer synthetic than half as many real records; else 0."""
         drawn, real = self.rows
         return (
             0.0
@@ -89,11 +93,11 @@ class MarginalReport:
         )
 
     def order(self, order: int) -> OrderDistance:
-        """The entry of one order; a KeyError where it was not measured."""
+        """Returns the distances of one order; raises a KeyError if they were not computed."""
         return {entry.order: entry for entry in self.orders}[order]
 
     def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
+        """Returns the figures as JSON values, with a statement that they are outside the guarantee."""
         return {
             "caveat": CAVEAT,
             "bins": self.bins,
@@ -139,17 +143,23 @@ def marginal_distances(
     max_subsets: int | None = 120,
     seed: int = 0,
 ) -> MarginalReport:
-    """Returns the mean total variation distance over all marginals of each order.
+    """Computes the average total variation distance over all marginals of each order.
 
-    Numeric and date columns are cut into equal-width bins of the schema bounds, so the cells do not depend on either
-    table. Missing is a cell of its own, and so is a value that the schema cannot place.
+    Numeric and date columns are divided into equal-width bins between the bounds of the schema, so the bins do not
+    depend on either table. Missing values have a bin of their own. So have values that do not fit the schema. Columns
+    that are not in the schema are ignored.
 
-    Other columns than those of the schema are left aside. ``orders`` say how many columns a marginal has, of which 1
-    and 2 are always measured in full; above, at most ``max_subsets`` of them, drawn with ``seed``, None for all. There
-    are so many ``bins`` of a numeric or date column.
+    Args:
+        synthetic: The synthetic table.
+        real: The real table.
+        schema: The schema of both.
+        orders: Numbers of columns of the marginals. All marginals of orders 1 and 2 are always compared.
+        bins: Number of bins of a numeric or date column.
+        max_subsets: Largest number of marginals of each order above 2, drawn at random; None for all.
+        seed: Seed of the draw of marginals.
 
     Raises:
-        OptionError: an order, ``bins`` or ``max_subsets`` below 1.
+        OptionError: an order, ``bins`` or ``max_subsets`` is below 1.
         DataError: a table has no rows or lacks a column.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)

@@ -1,17 +1,15 @@
-"""Bins and clusters of images: how many bins differ, and precision and recall by clusters.
+"""Metrics of image sets by bins and clusters: NDB, and precision and recall for distributions.
 
-**NDB**, the number of statistically different bins. Real images are cut into K bins by
-k-means of their pixels; a synthetic image belongs to the bin of the nearest centre. Bin
-by bin, a two-sided z-test of two proportions at 0.05 says whether the shares differ.
-Two samples of one distribution differ in about a twentieth of the bins, and in more
-where an image has many pixels: the figure of two real sets is what to compare with.
-Richardson and Weiss (NeurIPS 2018), https://arxiv.org/abs/1805.12462.
+**NDB** is the number of statistically different bins. Real images are divided into K bins by k-means of their pixels. A
+synthetic image belongs to the bin of the nearest centre. In each bin, a two-sided z-test of two proportions at level
+0.05 compares the shares of the two sets. Two samples of one distribution differ in about 5% of the bins, and in more if
+an image has many pixels. So compare the figure with that of two real sets. Richardson and Weiss (NeurIPS 2018),
+https://arxiv.org/abs/1805.12462.
 
-**Precision and recall for distributions**, by clusters. Both sets together are cut into
-k clusters, and each becomes a histogram: P of the real ones, Q of the synthetic ones.
-For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that goes with the recall α(λ)/λ. The
-largest F_{1/8} and F_8 of this curve stand for it. They are always named "prd": those
-of `noisegate_evaluate.metrics.frechet` are others. Sajjadi and others (NeurIPS 2018),
+**Precision and recall for distributions** use clusters. Both sets together are divided into k clusters, and each set
+becomes a histogram: P of the real images, Q of the synthetic ones. For each λ > 0, α(λ) = Σ min(λP, Q) is a precision,
+and α(λ)/λ its recall. The scores are the largest F_{1/8} and the largest F_8 of this curve. Their names always contain
+"prd", because `noisegate_evaluate.metrics.frechet` has another precision and recall. Sajjadi and others (NeurIPS 2018),
 https://arxiv.org/abs/1806.00035.
 """
 
@@ -40,16 +38,16 @@ _WIDE = 1000
 @metric("ndb", "pixels")
 @dataclass(frozen=True, kw_only=True)
 class DifferentBins(MetricResult):
-    """What the tests found."""
+    """Number of bins whose share of synthetic images differs significantly from that of real images."""
 
     PRINTED: ClassVar = {"{name} / K": "{it.share:.3f} ({it.different} of {it.bins})"}
     JSON: ClassVar = {
         name: name for name in ("different", "bins", "divergence", "share")
     }
     different: int
-    """NDB."""
+    """NDB: number of bins with different shares."""
     bins: int
-    """K."""
+    """K: number of bins."""
     divergence: float
     """Jensen-Shannon divergence of the two histograms in nats, in [0, log 2]."""
 
@@ -57,7 +55,7 @@ class DifferentBins(MetricResult):
     def measured(
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> DifferentBins | None:
-        """Returns the figures of the authors' number of bins, or of fewer for few images."""
+        """Returns the figures with the paper's number of bins, or with fewer bins for few images."""
         if len(real) < 2 * PER_BIN:
             return None
         return different_bins(synthetic, real, seed=seed)
@@ -76,15 +74,18 @@ def different_bins(
     level: float = LEVEL,
     seed: int = 0,
 ) -> DifferentBins:
-    """Returns the bins of real rows whose share among the synthetic ones is another.
+    """Counts the bins whose share of synthetic rows differs significantly from their share of real rows (NDB).
 
-    Rows are intensities or other features, (rows, dim), (other rows, dim); the bins are cut of the real ones: K is
-    ``bins``, or a tenth of the real rows if that is less. ``level`` is of each test, two-sided, ``seed`` of the
-    clustering, and public.
+    Args:
+        synthetic: Intensities or other features, (rows, dim).
+        real: Intensities or other features, (other rows, dim). The bins are clusters of them.
+        bins: Number K of bins; a tenth of the real rows, if that is less.
+        level: Level of each two-sided test.
+        seed: Public seed of the clustering.
 
     Raises:
         OptionError: ``bins`` is below 2, or ``level`` is not between 0 and 1.
-        DataError: the rows are no matrices of finite numbers with the same columns, or too few for two bins.
+        DataError: the rows are not matrices of finite numbers with the same columns, or too few for two bins.
     """
     from scipy.special import rel_entr
 
@@ -153,7 +154,7 @@ _TINY = 1e-10
 @metric("prd")
 @dataclass(frozen=True, kw_only=True)
 class DistributionScores(MetricResult):
-    """What stands for the curve."""
+    """Precision and recall of the distribution of synthetic images, by clusters."""
 
     PRINTED: ClassVar = {
         "{name} precision": "{it.precision:.3f}",
@@ -169,19 +170,19 @@ class DistributionScores(MetricResult):
     precision: float
     """The largest F_{1/8} of the curve, in [0, 1]."""
     recall: float
-    """The largest F_8, in [0, 1]."""
+    """The largest F_8 of the curve, in [0, 1]."""
     clusters: int
-    """K."""
+    """k: number of clusters."""
     runs: int
-    """Clusterings whose curves were averaged."""
+    """Number of clusterings whose curves were averaged."""
     size: int
-    """Images of either set."""
+    """Number of images in each set."""
 
     @classmethod
     def measured(
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> DistributionScores | None:
-        """Returns the scores by the authors' numbers of clusters and clusterings."""
+        """Returns the scores with the paper's numbers of clusters and clusterings."""
         if 2 * min(len(synthetic), len(real)) < CLUSTERS:
             return None
         return distribution_scores(synthetic, real, seed=seed)
@@ -195,14 +196,20 @@ def distribution_scores(
     runs: int = RUNS,
     seed: int = 0,
 ) -> DistributionScores:
-    """Returns precision and recall of the distribution of the synthetic features.
+    """Computes precision and recall of the distribution of the synthetic features.
 
-    Features are (rows, dim), (other rows, dim), of which equal numbers are drawn, as in the authors' code. ``clusters``
-    is k, and ``runs`` are clusterings, each from other starts; ``seed`` is of the draw and of the starts, and public.
+    Equal numbers of rows are drawn from both sets, as in the code of the paper.
+
+    Args:
+        synthetic: Features, (rows, dim).
+        real: Features, (other rows, dim).
+        clusters: Number k of clusters.
+        runs: Number of clusterings, each from other starting points.
+        seed: Public seed of the draw and of the starting points.
 
     Raises:
         OptionError: ``clusters`` is below 2 or ``runs`` below 1.
-        DataError: the features are no matrices of finite numbers with the same columns, or fewer than clusters.
+        DataError: the features are not matrices of finite numbers with the same columns, or fewer than clusters.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if clusters < 2 or runs < 1:

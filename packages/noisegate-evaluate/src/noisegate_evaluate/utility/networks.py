@@ -1,8 +1,8 @@
-"""Networks that score images, and how each is trained: what may be chosen, and what is fixed.
+"""Networks that score images, their training, and its settings.
 
-Private Set Generation has six, scored after the last epoch; four more are chosen by
-held-out images of their own source. The training itself is in
-`noisegate_evaluate.utility.training`; torch is loaded when one is trained.
+The six networks of Private Set Generation are scored after the last epoch. Four more are selected by held-out images of
+their own source. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when a network is
+trained.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NETWORKS_VERSION = SELECTION_VERSION = "2026.1"
 NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
-"""Those of Private Set Generation, in the order of the paper's table."""
+"""The networks of Private Set Generation, in the order of the paper's table."""
 SELECTED_NETWORKS = (
     "cnn",
     "resnet",
@@ -43,14 +43,16 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 
 @settings
 class Training(Settings):
-    """What may be chosen about the training of Private Set Generation's networks."""
+    """Settings of the training of Private Set Generation's networks."""
 
     epochs: Count | None = None
     "Passes over the training images; None for the paper's 300, or 1000 with ``augment``."
     augment: bool = False
-    "Shift, scale or turn each image at random in each pass, as the paper does for MNIST and FashionMNIST."
+    """Whether to shift, scale or rotate each image at random in each pass, as the paper does for MNIST and
+    FashionMNIST."""
     device: Device = "auto"
-    "A GPU when there is one. The same seed gives the same scores on a CPU; a GPU may add in another order."
+    """Device of the training; "auto" is a GPU if there is one. On a CPU, the same seed gives the same scores. A GPU may
+    sum in another order."""
 
     @property
     def passes(self) -> int:
@@ -58,7 +60,7 @@ class Training(Settings):
         return self.epochs or (AUGMENTED_EPOCHS if self.augment else EPOCHS)
 
     def in_report(self) -> dict[str, Any]:
-        """Returns every setting as JSON values, those that are fixed too."""
+        """Returns all settings, including the fixed ones, as JSON values."""
         return {
             "optimizer": "SGD",
             "epochs": self.passes,
@@ -76,41 +78,41 @@ class Training(Settings):
 
 @settings
 class NetworkOptions(Settings):
-    """What may be chosen about an evaluation by networks."""
+    """Options of an evaluation with networks."""
 
     image: ImageShape | None = None
-    "Shape of the images of a table of pixels; None to take it from the names of the columns."
+    "Shape of the images in a table of pixels; None reads it from the names of the columns."
     repeats: Count = REPEATS
-    "Fresh starts of each network, with consecutive seeds."
+    "Number of trainings of each network from new initial weights, with consecutive seeds."
     training: Training = field(default_factory=Training)
-    "How each is trained."
+    "Settings of the training."
 
 
 @settings
 class SelectionRecipe(Settings):
-    """The settings of the training and of the choice by held-out images."""
+    """Settings of networks that are selected by held-out images."""
 
     epochs: Count = 6
-    "Passes over the images trained on; the learning rate rises and falls once within them."
+    "Passes over the training images. The learning rate rises and falls once within them."
     batch: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 128
-    "Images in a step."
+    "Number of images in a step."
     learning_rates: Annotated[
         tuple[Positive, ...], Within(check=len), "positive numbers"
     ] = (3e-3,)
-    "The highest of each cycle. Several are several trainings, of which the best is kept."
+    "Highest learning rate of each training. Several rates are several trainings, of which the best is used."
     weight_decay: Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more"] = (
         1e-2
     )
-    "Of AdamW."
+    "Weight decay of AdamW."
     held_out: Annotated[float, Within(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
-    "Share of the given images that are kept out of the training, to choose by."
+    "Share of the given images that is not trained on, and selects the network."
     shift: Annotated[int, Within(ge=0), "a whole number, 0 or more"] = 0
-    "Most pixels by which an image is moved at random in each pass, along each side."
+    "Largest number of pixels by which an image is moved at random in each pass, along each side."
     device: Device = "auto"
-    "A GPU when there is one."
+    """Device of the training; "auto" is a GPU if there is one."""
 
     def in_report(self) -> dict[str, Any]:
-        """Returns every setting as JSON values, those that are fixed too."""
+        """Returns all settings, including the fixed ones, as JSON values."""
         return {
             **{
                 name: value
@@ -142,10 +144,15 @@ def read_networks(names: str) -> tuple[str, ...]:
 def build_network(
     name: str, shape: ImageShape, classes: int, *, seed: int
 ) -> nn.Module:
-    """Returns a network of :data:`NETWORKS` or :data:`SELECTED_NETWORKS` with fresh weights, in float32 on the CPU.
+    """Creates a network of :data:`NETWORKS` or :data:`SELECTED_NETWORKS` with initial weights, in float32 on the CPU.
 
-    Images may have any ``shape``: small ones are padded with zeros where a network needs that. It goes from (rows,
-    channels, height, width) to logits, (rows, classes); ``seed`` is of the weights, and public.
+    It maps images, (rows, channels, height, width), to logits, (rows, classes).
+
+    Args:
+        name: Name of the network.
+        shape: Shape of the images, of any size. Small images are padded with zeros if the network needs it.
+        classes: Number of classes.
+        seed: Public seed of the initial weights.
 
     Raises:
         OptionError: there is no such network, or ``classes`` is below 1.

@@ -1,4 +1,4 @@
-"""What a classifier of a suite is: a recipe from labelled rows to scores of others."""
+"""Interface of the classifiers of a suite: trained on labelled rows, they score other rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from noisegate.errors import DataError, OptionError, require
 
 @dataclass(frozen=True, kw_only=True)
 class Averaged:
-    """Figures of which several sets have a mean and a spread, figure by figure."""
+    """Figures with a mean and a standard deviation over several sets."""
 
     def to_json(self) -> dict[str, float | None]:
         """Returns the figures as JSON values."""
@@ -54,9 +54,9 @@ class Scores(Averaged):
     average_precision: float
     """Area under the precision-recall curve."""
     f1: float
-    """F1 of taking the class with the highest score."""
+    """F1 score of predicting the class with the highest score."""
     accuracy: float
-    """Share of the rows whose class has the highest score."""
+    """Share of rows whose class has the highest score."""
 
 
 def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
@@ -110,13 +110,13 @@ def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedScores(Averaged):
-    """What the papers' tables hold, each in [0, 1]; beside :class:`Scores`."""
+    """Scores as the papers' tables have them, each in [0, 1]; in addition to :class:`Scores`."""
 
     roc_auc: float | None
     """Area under the ROC curve of the hard predictions of two classes, which is the mean of sensitivity and
-    specificity; None for more classes, where the papers have none."""
+    specificity; None for more classes, as the papers have none."""
     average_precision: float | None
-    """Area under their precision-recall curve; None for more classes."""
+    """Area under the precision-recall curve of the hard predictions; None for more than two classes."""
     weighted_f1: float
     """F1 of each class, weighted by its share of the test rows."""
 
@@ -153,11 +153,11 @@ EpochDone = Callable[
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledRows:
-    """Rows to train or to test on."""
+    """Rows to train on or to test on."""
 
     features: np.ndarray
-    """One row per record: float32 (rows, columns), finite; or images, (rows, height, width, channels), float32 in [0,
-    1] or uint8."""
+    """One row for each record: float32 (rows, columns), finite; or images, (rows, height, width, channels), float32 in
+    [0, 1] or uint8."""
     labels: np.ndarray
     """Class codes 0 .. classes-1, (rows,)."""
 
@@ -167,7 +167,7 @@ class LabelledRows:
         return self.features.shape[1:] if self.features.ndim == 4 else ()
 
     def check(self, what: str, classes: int) -> None:
-        """Checks shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
+        """Checks shapes, finite features and class codes. In a DataError, ``what`` names these rows."""
         has_rows = self.labels.shape == self.features.shape[:1]
         if self.features.ndim not in (2, 4) or not has_rows:
             raise DataError(
@@ -186,12 +186,12 @@ class LabelledRows:
 
 
 class UntrainableError(Exception):
-    """These rows teach this classifier nothing; it is scored as a constant predictor."""
+    """This classifier cannot be trained on these rows; it is scored as a constant predictor."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkChoice:
-    """How a network was chosen: accuracies on held-out images by learning rate and epoch, and what was taken."""
+    """How a network was selected: accuracies on held-out images by learning rate and epoch, and the selected ones."""
 
     held_out_accuracy: tuple[tuple[float, ...], ...]
     rate: float
@@ -208,7 +208,7 @@ class NetworkChoice:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """What a classifier says of the test rows: float64, (rows, classes), larger where a class is more likely."""
+    """Scores of the test rows by a classifier: float64, (rows, classes), larger for more likely classes."""
 
     scores: np.ndarray
     notes: tuple[str, ...] = ()
@@ -217,25 +217,25 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """A classifier and how it is trained; a suite trains several and scores them on the same rows."""
+    """A classifier and its training. A suite trains several classifiers and scores them on the same rows."""
 
     restarted: ClassVar[bool] = False
-    """Whether it is trained from several fresh starts, with consecutive seeds."""
+    """Whether the classifier is trained several times, from new initial weights with consecutive seeds."""
     rows: ClassVar[str] = "rows"
-    """What it is trained on, in words."""
+    """Description of the rows that it is trained on, for messages."""
 
     name: str
-    """As reports print it."""
+    """Name of the classifier in reports."""
 
     @property
     @abstractmethod
     def device(self) -> str:
-        """Where it runs; what runs on a GPU runs alone."""
+        """Device of the training. Classifiers on a GPU are trained one after the other."""
 
     @property
     @abstractmethod
     def package(self) -> str:
-        """The package that it needs; empty where noisegate always brings it."""
+        """Package that the classifier needs; empty if noisegate always installs it."""
 
     @abstractmethod
     def answer(
@@ -247,46 +247,57 @@ class Recipe(ABC):
         seed: int,
         progress: EpochDone | None,
     ) -> Answer:
-        """Returns the answer after training on rows of at least two classes, then ask once about the test rows.
+        """Trains the classifier, and returns its scores of the test rows.
+
+        Args:
+            train: Rows to train on, of at least two classes.
+            test: Rows to score, once, after the training.
+            classes: Number of classes.
+            seed: Seed of the training.
+            progress: Called with the numbers of epochs done and in all.
 
         Raises:
-            UntrainableError: these rows teach it nothing.
+            UntrainableError: the classifier cannot be trained on these rows.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Classifiers that are trained and scored together: one list with a version.
+    """A list of classifiers, with a version, that are trained and scored together.
 
     Figures of two versions are not comparable.
     """
 
     name: str
-    """Of the list."""
+    """Name of the list."""
     version: str
-    """Of the list; a change of any setting is a new one."""
+    """Version of the list. It changes with every setting."""
     recipes: tuple[Recipe, ...]
-    """In the order of the report."""
+    """The classifiers, in the order of the report."""
     repeats: int = 1
-    """Fresh starts of those that are restarted."""
+    """Number of trainings of each `restarted` classifier."""
     details: Mapping[str, object] = field(default_factory=dict)
-    """What else there is to say of the list, as JSON values."""
+    """Further facts about the list, as JSON values."""
     alone: bool = False
-    """Whether they run one after the other in this process, as one of them takes every core by itself."""
+    """Whether the classifiers are trained one after the other in this process, because one of them uses all cores."""
     printed: bool = False
-    """Whether scores of hard predictions stand beside ours, as papers print them for this list."""
+    """Whether the report also has the scores of hard predictions, as papers print them for this list."""
 
     @property
     def count(self) -> int:
-        """Number of trainings on one set of rows."""
+        """Number of trainings for one set of rows."""
         return sum(self.repeats if recipe.restarted else 1 for recipe in self.recipes)
 
     def check_installed(self) -> None:
-        """Checks that the packages of all recipes are there, before anything is read; else a MissingExtraError."""
+        """Checks that the packages of all classifiers are installed, before any data is read.
+
+        Raises:
+            MissingExtraError: a package is not installed.
+        """
         for recipe in self.recipes:
             if recipe.package:
                 require(recipe.package, f"the classifier {recipe.name!r}")
 
     def to_json(self) -> dict[str, object]:
-        """Returns the list as JSON values: every setting, and what was replaced."""
+        """Returns the list as JSON values: all settings, and the classifiers of the paper that were replaced."""
         return {"list": self.name, "version": self.version, **self.details}

@@ -53,33 +53,33 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class UtilityReport:
-    """Scores on real rows of the classifiers of a suite, trained on other rows."""
+    """Scores of the classifiers of a suite on real rows, after training on other rows."""
 
     suite: Suite
     """The list of classifiers."""
     seed: int
-    """Of the classifiers; fresh starts of networks have those from it on."""
+    """Seed of the classifiers. Repeated trainings have consecutive seeds from this one on."""
     outcomes: Mapping[str, tuple[Outcome, ...]]
-    """Per classifier, that of each fresh start in the order of the seeds; one where it is not restarted."""
+    """For each classifier, the outcome of each training in the order of the seeds; one if it is trained once."""
     image: tuple[int, ...] = ()
-    """Height, width and channels, where the rows are images."""
+    """Height, width and channels, if the rows are images; else empty."""
     device: str = ""
-    """Where networks ran; empty without networks."""
+    """Device on which networks were trained; empty without networks."""
     label: str = ""
-    """The column of a table that was predicted."""
+    """The predicted column of a table."""
     averaging: str = ""
-    """Which class or classes of a table the scores are of, in words."""
+    """The class or classes that the scores of a table are about, in words."""
     remarks: tuple[str, ...] = ()
-    """What was unusual about the rows, in words."""
+    """Unusual facts about the rows, in words."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of the fresh starts."""
+        """Seeds of the repeated trainings."""
         return tuple(range(self.seed, self.seed + self.suite.repeats))
 
     @property
     def runs(self) -> Mapping[str, tuple[Scores, ...]]:
-        """Scores per classifier and fresh start."""
+        """Scores of each training, by classifier."""
         return {
             name: tuple(outcome.scores for outcome in outcomes)
             for name, outcomes in self.outcomes.items()
@@ -87,7 +87,7 @@ class UtilityReport:
 
     @property
     def models(self) -> Mapping[str, Scores]:
-        """Scores per classifier; of several fresh starts the mean, which is the figure that papers print."""
+        """Scores of each classifier; the average over several trainings, as in papers."""
         return {
             name: Scores.mean(runs) if len(runs) > 1 else runs[0]
             for name, runs in self.runs.items()
@@ -95,7 +95,7 @@ class UtilityReport:
 
     @property
     def spread(self) -> Mapping[str, Scores]:
-        """The standard deviation over the fresh starts; only for what has several."""
+        """Standard deviation over the trainings, for classifiers with several."""
         return {
             name: Scores.deviation(runs)
             for name, runs in self.runs.items()
@@ -104,7 +104,7 @@ class UtilityReport:
 
     @property
     def choices(self) -> Mapping[str, tuple[NetworkChoice | None, ...]]:
-        """Per classifier and fresh start, what it was chosen by; None where nothing was chosen."""
+        """For each classifier and training, how the network was selected; None without selection."""
         return {
             name: tuple(outcome.choice for outcome in outcomes)
             for name, outcomes in self.outcomes.items()
@@ -112,7 +112,7 @@ class UtilityReport:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Wall-clock time of all starts per classifier."""
+        """Wall-clock time of all trainings of each classifier, in seconds."""
         return {
             name: sum(outcome.seconds for outcome in outcomes)
             for name, outcomes in self.outcomes.items()
@@ -120,18 +120,18 @@ class UtilityReport:
 
     @property
     def mean(self) -> Scores:
-        """The mean over the classifiers: the figure that papers print."""
+        """Average scores of the classifiers, the figure that papers print."""
         return Scores.mean(list(self.models.values()))
 
     @property
     def deviation(self) -> Scores | None:
-        """The standard deviation over the classifiers; None for one."""
+        """Standard deviation over the classifiers; None for one."""
         scores = list(self.models.values())
         return Scores.deviation(scores) if len(scores) > 1 else None
 
     @property
     def printed(self) -> Mapping[str, PrintedScores]:
-        """Scores of hard predictions per classifier, as the papers print them; empty but for the twelve of tables."""
+        """Scores of hard predictions of each classifier, as papers print them; only for the twelve of tables."""
         printed = {
             name: [outcome.printed for outcome in outcomes if outcome.printed]
             for name, outcomes in self.outcomes.items()
@@ -144,12 +144,12 @@ class UtilityReport:
 
     @property
     def printed_mean(self) -> PrintedScores | None:
-        """Their mean over the classifiers; None where there are none."""
+        """Average of `printed` over the classifiers; None if it is empty."""
         return PrintedScores.mean(list(self.printed.values())) if self.printed else None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was unusual, in words: about the rows, then about classifiers, each starting with its name."""
+        """Unusual facts in words: about the rows, then about classifiers, each with the classifier's name."""
         of_classifiers = tuple(
             f"{_full_name(recipe, seed)}: {note}"
             for recipe in self.suite.recipes
@@ -159,7 +159,7 @@ class UtilityReport:
         return self.remarks + of_classifiers
 
     def to_json(self) -> dict[str, object]:
-        """Returns the figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
+        """Returns the figures, the list and its settings as JSON values, with the caveat about the guarantee."""
         as_printed = {}
         if self.printed_mean is not None:
             printed = {"mean": self.printed_mean, "models": as_json(self.printed)}
@@ -185,7 +185,7 @@ class UtilityReport:
         }
 
     def to_image_json(self) -> dict[str, object]:
-        """Returns the figures of a suite of images as JSON values: of networks with their choices, and of others."""
+        """Returns the figures of a suite for images as JSON values: networks with their selection, and others."""
         restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
         models = self.models
         spread = self.spread
@@ -236,20 +236,26 @@ def utility_scores(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> UtilityReport:
-    """Returns the scores of a suite of classifiers, trained on some rows and asked about others.
+    """Scores a suite of classifiers on real rows, after training them on other rows.
 
-    They run side by side in processes of their own, each on one thread, so that the scores do not depend on ``jobs``;
-    the three of tables, and what runs on a GPU, one after the other in this process.
+    The classifiers run in parallel in processes of one thread each, so that the scores do not depend on ``jobs``. The
+    three classifiers for tables, and classifiers on a GPU, run one after the other in this process. A classifier that
+    cannot be trained has the scores of a constant predictor, and a note.
 
-    The rows of ``test`` are real ones of at least two classes. With two ``classes``, class 1 is the positive one.
-    ``jobs`` are processes, by default the cores that may be used, and 1 stays in this process. ``progress`` is told
-    after each training, and within this process after each epoch of a network. A classifier that cannot be trained has
-    the scores of a constant predictor, and a note.
+    Args:
+        suite: The classifiers.
+        train: The rows to train on.
+        test: The real rows to score on, of at least two classes.
+        classes: Number of classes. Of two classes, class 1 is the positive one.
+        seed: Seed of the classifiers.
+        jobs: Number of processes; None for the number of usable cores; 1 uses this process only.
+        progress: Called after each training, and within this process after each epoch of a network, with its name and
+            the numbers of trainings done and in all.
 
     Raises:
-        OptionError: ``classes`` below 2, ``jobs`` below 1, or the device is not there.
+        OptionError: ``classes`` is below 2, ``jobs`` is below 1, or the device does not exist.
         MissingExtraError: a classifier needs a package that is not installed.
-        DataError: rows that no classifier can be asked about, or fewer than two classes among the test labels.
+        DataError: rows that no classifier can score, or fewer than two classes among the test labels.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
     suite.check_installed()

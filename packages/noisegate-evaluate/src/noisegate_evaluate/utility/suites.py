@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 THREE_VERSION = "2026.2"
-"""Until 2026.1, which had no name in reports, the third was XGBoost."""
+"""Version of the list of three classifiers. In the list before 2026.2, the third classifier was XGBoost."""
 TWELVE_VERSION = "2026.1"
 Variant = Literal["images", "tables"]
 
@@ -241,7 +241,7 @@ def _details(recipes: Sequence[Estimator]) -> dict[str, object]:
 
 
 def three() -> Suite:
-    """Returns the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
+    """Returns the default classifiers for tables: logistic regression and two ensembles of 100 trees, on all cores."""
     recipes = _estimators("three", "tables")
     return Suite(
         name="three",
@@ -279,9 +279,11 @@ def twelve(variant: Variant) -> Suite:
 def networks(
     names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None
 ) -> Suite:
-    """Returns networks of Private Set Generation, each trained from several fresh starts.
+    """Returns networks of Private Set Generation, each trained several times from new initial weights.
 
-    Their ``names`` are some of `networks.NETWORKS`; ``options`` say fresh starts and training, None for the paper's.
+    Args:
+        names: Names in `networks.NETWORKS`.
+        options: Number of trainings and their settings; None for those of the paper.
 
     Raises:
         OptionError: a name is unknown, or there is none.
@@ -320,16 +322,18 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 def read_classifiers(
     names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None
 ) -> Suite:
-    """Returns the classifiers that are meant for images.
+    """Returns the classifiers for images with some names.
 
-    Of ``names``, separated by commas, "cnn", "resnet", "resnet9" and "wrn" are networks that are chosen by held-out
-    images of their own source, never by real ones; "logistic" and "mlp" are of scikit-learn; and "twelve" are all
-    twelve of the papers, which include these two. ``repeats`` is how many fresh starts each has, with consecutive
-    seeds; ``selection`` says how networks are trained and chosen, None for the default.
+    Args:
+        names: Names separated by commas. "cnn", "resnet", "resnet9" and "wrn" are networks. They are selected by
+            held-out images of their own source, never by real ones. "logistic" and "mlp" are classifiers of
+            scikit-learn. "twelve" are all twelve classifiers of the papers, which include these two.
+        repeats: Number of trainings of each, from new initial weights with consecutive seeds.
+        selection: Settings of the training and selection of networks; None for the defaults.
 
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
-        MissingExtraError: one of them needs a package that is not installed.
+        MissingExtraError: a classifier needs a package that is not installed.
     """
     known = (*SELECTED_NETWORKS, *_FULL_NAMES, "twelve")
     requested = [name.strip().lower() for name in names.split(",")]

@@ -263,8 +263,8 @@ class Synthesizer(Shown):
                 with None for an open end. All other columns follow the model, given
                 these values.
             even: A column of levels or truth values. Each level gets the same number of
-                records, to within one, whatever its share in the model. None counts as
-                a level if it is allowed. So a rare class is as large as the others.
+                records, to within one, whatever its share in the model. So a rare class
+                is as large as the others.
             like: A table whose kind, order of columns and dtypes the sample gets. None
                 of its records is used. But its dtypes may reveal values that they were
                 chosen by, as those of ``pandas.read_csv`` do.

@@ -130,19 +130,22 @@ def pixel_schema(
     resize: Resize = "refuse",
     convert: bool = False,
 ) -> Schema:
-    """Creates the schema of images: rows of integers from 0 to 255, and maybe a label.
+    """Creates the schema of images: columns of integers from 0 to 255, and a label.
 
     Args:
         height: Number of rows of pixels.
         width: Number of pixels in a row.
         channels: Number of intensities of a pixel: 1 for grey images, 3 for colour.
-        labels: Every label that there may be, by public knowledge, all text or all
-            integers; None for images without a label.
+        labels: All possible labels, by public knowledge, all text or all integers; None
+            for images without a label.
         label: Name of the column with the label.
-        resize: What is done with a picture of another size: "refuse", "stretch", "crop"
-            or "pad" it; see `ImageForm`.
-        convert: Whether pictures in other modes are turned into grey or colour, instead
-            of refused.
+        resize: What to do with an image of another size: "refuse", "stretch", "crop" or
+            "pad" it; see `ImageForm`.
+        convert: Whether images in other colour modes are converted to grey or colour.
+            If not, they are refused.
+
+    Returns:
+        The schema.
 
     Raises:
         SchemaError: if a number is not positive, or the labels or their name are

@@ -25,7 +25,9 @@ from noisegate.schema.kinds.registry import COLUMN_KINDS
 from noisegate.schema.kinds.stepped import SteppedColumn
 
 NumericColumn: TypeAlias = RealColumn | SteppedColumn
-"""Any kind that is encoded as a position in [0, 1]; see `noisegate.schema.layout`."""
+"""Any kind of column that is encoded as a position in [0, 1]; see
+`noisegate.schema.layout`.
+"""
 
 Column: TypeAlias = NumericColumn | CodedColumn
 """Any kind of column."""

@@ -55,17 +55,17 @@ _MAX_LISTED_LEVELS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """The records that have given values in some columns; other columns are free.
+    """The set of records with given values in some columns; other columns are free.
 
     Attributes:
         layout: The columns of the encoded records.
         spans: By index of a numeric column, a closed interval of numbers, or None for a
             missing value.
-        codes: By index of a column of levels, a code; where the column allows a missing
-            value, the last code stands for it.
+        codes: By index of a column of levels, a code. In a column that allows missing
+            values, the last code is the missing value.
         present: Indices of columns in which no value is missing, numeric ones first.
-        beyond: What records must meet besides, in columns that are computed from
-            others; None for nothing.
+        beyond: Further conditions, on columns that are computed from others; None for
+            no condition.
 
     Examples:
         >>> from noisegate import Schema
@@ -84,7 +84,7 @@ class Region:
     beyond: Callable[[Rows], npt.NDArray[np.bool_]] | None = None
 
     def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
-        """Returns which records lie in the region once they are decoded, (records,)."""
+        """Returns a mask of the records in the region when decoded, (records,)."""
         is_inside = np.ones(len(records), dtype=np.bool_)
         for index, code in self.codes.items():
             is_inside &= records.codes[:, index] == code
@@ -299,13 +299,14 @@ _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
 class Comparison:
     """A rule that one column is never above, or below, another.
 
-    Records in which either is missing keep to it, and so do those in which either is an
-    atom outside its bounds, which is no number of the scale.
+    Records with a missing value in either column satisfy the rule. So do records with
+    an atom outside the bounds of a column, because such an atom is not a number on its
+    scale.
 
     Attributes:
         left: Name of a numeric column.
         relation: One of <=, >=, <, >.
-        right: Name of another column, of the same sort: numbers both, or dates, or
+        right: Name of another column of the same sort: both are numbers, dates, or
             points in time.
 
     Examples:
@@ -326,22 +327,22 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that it names."""
+        """The columns that the rule names."""
         return self.left, self.right
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the rule in a schema file."""
         return {"rule": str(self)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Checks that the columns can be compared, and that some values keep to it.
+        """Checks that the columns are comparable, and some values satisfy the rule.
 
         Args:
             layout: The columns of the schema.
-            missing_values: Not needed by this kind of constraint.
+            missing_values: Not used by this kind of constraint.
 
         Raises:
-            SchemaError: if not, or if its text could be read in another way.
+            SchemaError: if not, or if the text of the rule is ambiguous.
         """
         if self.relation not in get_args(ComparisonSign):
             raise SchemaError(
@@ -385,15 +386,15 @@ class Comparison:
     def broken(
         self, records: Rows, layout: Layout, missing_values: Collection[str]
     ) -> npt.NDArray[np.bool_]:
-        """Finds the records that break the rule once they are decoded.
+        """Finds the records that break the rule when decoded.
 
         Args:
             records: Encoded records.
             layout: Their columns.
-            missing_values: Not needed by this kind of constraint.
+            missing_values: Not used by this kind of constraint.
 
         Returns:
-            Which records break it, (records,).
+            A mask of the records that break it, (records,).
         """
         left_index = layout.place(self.left)
         right_index = layout.place(self.right)
@@ -408,12 +409,12 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Impossible:
-    """A combination of values that never stand together in one record.
+    """A combination of values that no record has.
 
     Attributes:
-        values: By column, a level, a number or an interval such as "18..30", or any way
-            to write it that `noisegate.schema.constraints` lists. Dates and intervals
-            become text.
+        values: By column, a level, a number, an interval such as "18..30", or another
+            notation of `noisegate.schema.constraints`. Dates and intervals are
+            converted to text.
 
     Examples:
         >>> from noisegate.schema import Impossible
@@ -438,15 +439,15 @@ class Impossible:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that it names."""
+        """The columns that the constraint names."""
         return tuple(self.values)
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the constraint in a schema file."""
         return {"impossible": dict(self.values)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Checks that each column exists and can have the value.
+        """Checks that each column exists and can have its value.
 
         Args:
             layout: The columns of the schema.
@@ -463,7 +464,7 @@ class Impossible:
     def broken(
         self, records: Rows, layout: Layout, missing_values: Collection[str]
     ) -> npt.NDArray[np.bool_]:
-        """Finds the records that have the combination once they are decoded.
+        """Finds the records that have the combination when decoded.
 
         Args:
             records: Encoded records.
@@ -471,7 +472,7 @@ class Impossible:
             missing_values: Texts that stand for a missing value.
 
         Returns:
-            Which records have it, (records,).
+            A mask of the records that have it, (records,).
         """
         return read_region(self.values, layout, missing_values).contains(records)
 

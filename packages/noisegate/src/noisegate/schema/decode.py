@@ -1,7 +1,7 @@
-"""Decodes records of numbers and codes into a typed Arrow table; see `encode`.
+"""Decodes encoded records (numbers and codes) into a typed Arrow table; see `encode`.
 
-Images stay images for most uses: `as_images` rounds generated intensities to bytes, and
-`decode` makes a table with a column for each pixel of them.
+Images stay images for most uses: `as_images` rounds generated intensities to bytes.
+`decode` returns a table with a column for each pixel.
 """
 
 from __future__ import annotations

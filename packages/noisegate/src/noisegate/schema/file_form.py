@@ -61,22 +61,22 @@ _IN_ANOTHER_FORM = " (not written as [file] states)"
 
 @dataclass(frozen=True, kw_only=True)
 class FileForm:
-    """How text files of a table are written.
+    """The format of the text files of a table.
 
     Attributes:
         separator: Character between two cells of a record.
-        encoding: How text is encoded, by a name that Python knows.
-        decimal: Decimal mark of numbers in columns without a format: "." or ",".
-        thousands: Mark between thousands that such numbers may have; empty for none. It
-            is read, and never written.
-        header: Whether a line with the names of the columns stands before the records.
-            If not, the columns are those of the schema in its order, or, where names
-            are listed here, these.
+        encoding: Encoding of the text, by its Python name.
+        decimal: Decimal mark of numbers in columns without a `format`: "." or ",".
+        thousands: Thousands separator that such numbers may have; empty for none. It is
+            read, and never written.
+        header: Whether a line with the column names precedes the records. False: the
+            columns are those of the schema, in order. A list of names: the columns are
+            these.
         skip: Number of lines before the header, or before the first record.
         sheet: Name of the sheet of a workbook; empty for the only one.
 
     Raises:
-        SchemaError: if a value is unusable, or two contradict each other.
+        SchemaError: if a value is unusable, or two values contradict each other.
 
     Examples:
         >>> from noisegate.schema.file_form import FileForm
@@ -119,10 +119,10 @@ class FileForm:
 
     @classmethod
     def from_form(cls, form: Any) -> FileForm:
-        """Creates the form that a schema file holds as `[file]`.
+        """Creates the format from the `[file]` table of a schema file.
 
         Raises:
-            SchemaError: if it is no table, or a key or value is unusable.
+            SchemaError: if `form` is not a table, or a key or value is unusable.
         """
         # Imported here, as columns are a larger subject that needs no files.
         from noisegate.schema.columns import check_keys
@@ -139,7 +139,7 @@ class FileForm:
             raise SchemaError(f"[file]: {error}") from None
 
     def form(self) -> dict[str, Any]:
-        """Returns the form as a schema file holds it: what is not at its default."""
+        """Returns the `[file]` table of a schema file: all values but the defaults."""
         form: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -149,7 +149,7 @@ class FileForm:
 
     @property
     def description(self) -> str:
-        """What differs from plain CSV, for people; empty if nothing does.
+        """Differences from plain CSV, for people; empty if there are none.
 
         Examples:
             >>> from noisegate.schema.file_form import FileForm
@@ -165,7 +165,7 @@ class FileForm:
             names: The columns of the schema, in its order.
 
         Returns:
-            The names in the order of the file; None if the file has them itself.
+            The names in the order of the file; None if the file has a header.
         """
         if isinstance(self.header, tuple):
             return self.header
@@ -173,21 +173,21 @@ class FileForm:
 
     @property
     def has_own_numbers(self) -> bool:
-        """Whether numbers may be written otherwise than with a point alone."""
+        """Whether numbers have a decimal comma or a thousands separator."""
         return self.decimal != "." or bool(self.thousands)
 
     def plain_numbers(self, cells: pa.Array, missing_markers: pa.Array) -> pa.Array:
-        """Translates the numbers of a column to plain ones, such as 1234.5.
+        """Converts the numbers of a column to plain text, such as 1234.5.
 
-        What a cell becomes depends on that cell and the form alone.
+        The result for a cell depends on that cell and the format only.
 
         Args:
             cells: Text, (cells,); nulls stay.
             missing_markers: Texts that stand for a missing value, and stay.
 
         Returns:
-            Text without blanks around it. What looks like a number and is written in
-            another form becomes text that is none.
+            Text without surrounding blanks. Numbers in another format become text that
+            is not a number.
 
         Examples:
             >>> import pyarrow as pa
@@ -212,7 +212,7 @@ class FileForm:
         return pc.if_else(is_missing, texts, pc.if_else(is_number, plain, others))
 
     def writes_all_numbers(self, cells: pa.Array, missing_markers: pa.Array) -> bool:
-        """Returns whether all cells that look like numbers are written in this form.
+        """Returns whether all cells that look like numbers have this format.
 
         Args:
             cells: Text, (cells,).
@@ -238,11 +238,11 @@ class FileForm:
         )
 
     def write_numbers(self, cells: pa.Array, limits: Sequence[str] = ()) -> pa.Array:
-        """Writes numbers as text, with the decimal mark of the form; nulls stay.
+        """Writes numbers as text, with the decimal mark of the format; nulls stay.
 
         Args:
             cells: Numbers, or text of plain numbers and limits.
-            limits: Texts that are no numbers, and stay.
+            limits: Texts that are not numbers, and stay.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -255,14 +255,14 @@ class FileForm:
         return pc.if_else(is_limit, texts, numbers)
 
     def check_can_write(self, what: str, texts: Sequence[Any]) -> None:
-        """Requires that texts can be written in the encoding.
+        """Checks that texts can be written in the encoding.
 
         Args:
-            what: What each text is, for the message.
+            what: Description of the texts, for the message.
             texts: The texts; other values are ignored.
 
         Raises:
-            SchemaError: for the first text that cannot.
+            SchemaError: for the first text that cannot be written.
         """
         if self.encoding == UTF_8:
             return

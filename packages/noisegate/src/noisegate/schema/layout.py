@@ -63,7 +63,7 @@ _MAX_EXACT_RANK = 2**50
 _ATOM_TOLERANCE = 2.0**-50
 
 EncodedTable = Rows
-"""Name of `noisegate.records.Rows` from before there were images of bytes."""
+"""Earlier name of `noisegate.records.Rows`, kept for compatibility."""
 
 Span: TypeAlias = tuple[float, float]
 """Smallest and largest number of a closed interval; see the module on numbers."""
@@ -73,7 +73,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which column of encoded records holds which column of a schema.
+    """Positions of the columns of a schema in encoded records.
 
     Attributes:
         numeric: The columns of `Rows.numeric`, in the order of the schema.
@@ -103,20 +103,20 @@ class Layout:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices in `coded` of all columns but the label."""
+        """Indices in `coded` of all columns except the label."""
         return tuple(index for index in range(len(self.coded)) if index != self.label)
 
     def column(self, name: str) -> Column:
-        """Returns the column of this name; a `SchemaError` if there is none."""
+        """Returns the column with a name; raises a `SchemaError` if there is none."""
         if name in self.coded_places:
             return self.coded[self.coded_places[name]]
         return self.numeric[self.place(name)]
 
     def place(self, name: str) -> int:
-        """Returns the index of a column in `numeric` or in `coded`, where it stands.
+        """Returns the index of a column in `numeric` or in `coded`.
 
         Raises:
-            SchemaError: if there is no column of this name.
+            SchemaError: if there is no column with this name.
         """
         for indices in (self.coded_places, self.numeric_places):
             if name in indices:

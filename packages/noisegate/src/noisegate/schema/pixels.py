@@ -77,7 +77,7 @@ class ImageShape:
         return self.height, self.width, self.channels
 
     def pixel_name(self, index: int) -> str:
-        """Returns the name of the column of an intensity, by its index in a row.
+        """Returns the column name of an intensity, by its index in an image.
 
         Examples:
             >>> from noisegate.schema import ImageShape
@@ -139,19 +139,19 @@ class ImageColumns(Sequence[Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageForm:
-    """Public knowledge about images, and public rules to read pictures of other forms.
+    """Public knowledge about images, and rules for reading image files of other forms.
 
     Attributes:
-        shape: Size of every image; 1 channel is grey, 3 are red, green and blue. Only
-            memory limits it.
+        shape: Size of every image. 1 channel is grey; 3 are red, green and blue. Only
+            memory limits the size.
         label: Name of the label; None for images without one.
-        labels: Every label that there may be, all text or all integers; empty for
-            images without a label.
-        resize: What is done with a picture of another size: "refuse" it; "stretch" it;
-            "crop" what is left over on both sides once the picture covers the image; or
-            "pad" with black around a picture that fits into the image.
-        convert: Whether pictures in other modes are turned into grey or colour; else
-            they are refused.
+        labels: All possible labels, all text or all integers; empty for images without
+            a label.
+        resize: What to do with an image of another size: "refuse" it; "stretch" it;
+            "crop" it, after scaling it to cover the shape, on both sides; or "pad" it
+            with black, after scaling it to fit into the shape.
+        convert: Whether images in other colour modes are converted to grey or colour.
+            If not, they are refused.
 
     Raises:
         SchemaError: if a value is unusable.
@@ -205,7 +205,7 @@ class ImageForm:
 
     @property
     def columns(self) -> ImageColumns:
-        """The columns of these images as a table; see the module."""
+        """The columns of the images as a table: see `noisegate.schema.pixels`."""
         if self.label is None:
             return ImageColumns(self.shape)
         return ImageColumns(
@@ -217,7 +217,7 @@ class ImageForm:
         return ImageForm(shape=self.shape, resize=self.resize, convert=self.convert)
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file; rules at their default are left out."""
+        """Returns the form in a schema file; rules with default values are left out."""
         form: dict[str, Any] = {
             "height": self.shape.height,
             "width": self.shape.width,
@@ -234,11 +234,11 @@ class ImageForm:
 
     @classmethod
     def from_form(cls, form: Any) -> ImageForm:
-        """Creates it from the form that `form` returns.
+        """Creates the image form from the values that `form` returns.
 
         Args:
-            form: The table `[images]` of a schema file. The label's name may be left
-                out.
+            form: The table `[images]` of a schema file. The name of the label may be
+                left out.
 
         Raises:
             SchemaError: if a key is unknown or missing, or a value is unusable.

@@ -65,7 +65,7 @@ from noisegate.schema.relations.values import encoded_values, values_of
 from noisegate.schema.satisfiable import find_contradiction, is_rarely_satisfied
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
-"""Text that is read as a missing value unless the schema says otherwise."""
+"""Texts that are read as a missing value unless the schema states others."""
 
 # Problems of columns that one message lists; more would hide the first ones.
 _MAX_LISTED_PROBLEMS = 10

@@ -59,18 +59,18 @@ def _spell_truth_values(spelling: str, cells: pa.Array) -> pa.Array:
 class Boolean(CodedColumn):
     """A column of truth values.
 
-    In text, they are written true/false, yes/no or 1/0 in any case, unless the schema
-    states other words.
+    In text, truth values are written true/false, yes/no or 1/0 in any case, unless the
+    schema states other words.
 
     Attributes:
         name: Name of the column in the data.
         missing: Whether a value may be absent.
-        true_values: Words that mean true in text, in any case; synthetic text has the
-            first. Stated together with `false_values`, or not at all.
+        true_values: Words that mean true in text, in any case. Synthetic text uses the
+            first one. Stated together with `false_values`, or not at all.
         false_values: Words that mean false.
-        type: Arrow type of the column in data, and in samples too; None for that of
-            `decode`.
-        spelling: How text writes truth values, and synthetic text too, such as
+        type: Arrow type of the column in data and in samples; None for the type that
+            `decode` returns.
+        spelling: Notation of truth values in text, read and written, such as
             `"True/False"`.
 
     Examples:
@@ -125,7 +125,7 @@ class Boolean(CodedColumn):
         return _CODES.get(value.strip().lower()) if isinstance(value, str) else None
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses truth values, as 0 and 1, by the column's own words if it has any."""
+        """Parses truth values as 0 and 1, with the column's own words if it has any."""
         from noisegate.schema.parsing import parse_booleans
 
         if not self.words:

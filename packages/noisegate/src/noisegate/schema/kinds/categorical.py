@@ -29,12 +29,12 @@ class Categorical(LevelColumn):
 
     Attributes:
         name: Name of the column in the data.
-        levels: Every value that the column may hold, all text or all integers.
-        other: The level that stands for every value that is not listed; None to refuse
+        levels: All levels that the column may have: all text, or all integers.
+        other: The level that replaces every value that is not in `levels`; None refuses
             such values.
         missing: Whether a value may be absent.
-        type: Arrow type of the column in data, and in samples too; None for that of
-            `decode`.
+        type: Arrow type of the column in data and in samples; None for the type that
+            `decode` returns.
 
     Examples:
         >>> from noisegate.schema import Categorical

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 class CodedColumn(ColumnKind):
     """A column with levels, which are encoded as codes.
 
-    The code of a level is its index; that of a missing value is the number of levels.
+    The code of a level is its index. The code of a missing value is the number of
+    levels.
 
     Attributes:
-        levels: Every value that the column may hold.
+        levels: All levels that the column may have.
         ordered: Whether the levels have an order.
         is_truth_value: Whether the levels are false and true.
 
@@ -57,27 +58,27 @@ class CodedColumn(ColumnKind):
 
     @property
     def size(self) -> int:
-        """Number of codes: one for each level, and one for missing where allowed."""
+        """Number of codes: one a level, and one for missing values if allowed."""
         return len(self.levels) + self.missing
 
     @property
     def range_text(self) -> str:
-        """How many levels there are, for cards."""
+        """The number of levels as text, for cards."""
         return f"{len(self.levels)} levels"
 
     @abstractmethod
     def code_of(self, value: Any) -> int | None:
-        """Returns the code of a value that somebody wrote in a condition, or None."""
+        """Returns the code of a value in a condition, or None if there is none."""
 
     @property
     @abstractmethod
     def stated_texts(self) -> tuple[Any, ...]:
-        """What the schema says that cells hold; none of it may stand for missing."""
+        """Texts of cells that the schema states; none may stand for a missing value."""
 
     @property
     @abstractmethod
     def decoded_levels(self) -> tuple[Any, ...]:
-        """What decoded cells hold for each level: text, integers or truth values."""
+        """The decoded value of each level: text, an integer or a truth value."""
 
 
 def check_levels(column: LevelColumn) -> None:

@@ -14,17 +14,20 @@ class Continuous(NumberColumn, RealColumn):
 
     Attributes:
         name: Name of the column in the data.
-        lower: Smallest value, by public knowledge; smaller ones are moved to it, unless
-            they are atoms.
-        upper: Largest value, above `lower`.
+        lower: Smallest value, by public knowledge. Smaller values are moved to it,
+            unless they are atoms.
+        upper: Largest value, above `lower`. Larger values are moved to it, unless they
+            are atoms.
         missing: Whether a value may be absent.
-        atoms: Single values that many records have, such as 0, or 999 for unknown.
-        format: How text writes the numbers, such as `"$#,##0.00"`; None for plain ones.
-        type: Arrow type of the column in data, and in samples too, such as `"float"`;
-            None for that of `decode`.
-        limits: Texts of cells that stand for a number below or above what is measured,
-            such as "<0.5", "90+" or "n.d."; each is a value of its own, and no number.
-            Samples of such a column are text.
+        atoms: Single values that many records have (point masses), such as 0, or 999
+            for unknown. They may lie outside the bounds.
+        format: Format of the numbers in text, such as `"$#,##0.00"`; None for plain
+            numbers.
+        type: Arrow type of the column in data and in samples, such as `"float"`; None
+            for the type that `decode` returns.
+        limits: Texts of cells that stand for a number below or above the range of
+            measurement, such as "<0.5", "90+" or "n.d.". Each is a value of its own,
+            and no number. Samples of a column with limits are text.
 
     Examples:
         >>> from noisegate.schema import Continuous

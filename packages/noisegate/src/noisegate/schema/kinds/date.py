@@ -30,10 +30,11 @@ class Date(SteppedColumn):
         upper: Last day, a whole number of steps after `lower`.
         missing: Whether a value may be absent.
         atoms: Single days that many records have; see `Continuous`.
-        format: How text writes days, by fields such as `"%d.%m.%Y"`; None for ISO text.
+        format: Format of the days in text, with fields such as `"%d.%m.%Y"`; None for
+            ISO text.
         type: Arrow type of the column; see `Continuous`.
         step: Days between two neighbouring values, such as 7; None for 1.
-        spelling: How text writes days, and synthetic text too; see `Datetime`.
+        spelling: Notation of days in text, read and written; see `Datetime`.
 
     Examples:
         >>> from datetime import date
@@ -62,23 +63,23 @@ class Date(SteppedColumn):
     croissant_type: ClassVar[str] = "sc:Date"
 
     def to_units(self, value: date) -> int:
-        """Returns a day in days since 1970-01-01."""
+        """Converts a day to days since 1970-01-01."""
         return value.toordinal() - _EPOCH_ORDINAL
 
     def from_units(self, units: int) -> date:
-        """Returns the day that lies so many days after 1970-01-01."""
+        """Converts days since 1970-01-01 to a day."""
         return date.fromordinal(_EPOCH_ORDINAL + units)
 
     def read_value(self, value: Any) -> date:
-        """Returns a day, or ISO text of one."""
+        """Returns a day from a day or its ISO text."""
         return self.checked_value(self.name, "a value", value)
 
     def brief_text(self, number: float) -> str:
-        """Returns the day of a number, as ISO text."""
+        """Returns the ISO text of the day with a number."""
         return self.from_units(round(number)).isoformat()
 
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses days, as days since 1970-01-01."""
+        """Parses days as days since 1970-01-01."""
         from noisegate.schema.parsing import parse_dates
 
         return parse_dates(cells)

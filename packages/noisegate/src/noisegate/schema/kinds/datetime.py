@@ -49,18 +49,18 @@ class Datetime(SteppedColumn):
 
     Attributes:
         name: Name of the column in the data.
-        lower: First point in time, by public knowledge; stored in UTC if it has a time
-            zone.
-        upper: Last point in time, a whole number of steps after `lower`; with a time
-            zone exactly if `lower` has one, as the data.
+        lower: First point in time, by public knowledge. It is stored in UTC if it has a
+            time zone.
+        upper: Last point in time, a whole number of steps after `lower`. The bounds and
+            the data have a time zone, or none of them has.
         missing: Whether a value may be absent.
         atoms: Single points in time that many records have; see `Continuous`.
-        format: How text writes them, by fields such as `"%d.%m.%Y %H:%M"`; None for ISO
-            text.
+        format: Format of the points in time in text, with fields such as `"%d.%m.%Y
+            %H:%M"`; None for ISO text.
         type: Arrow type of the column; see `Continuous`.
         step: Seconds between two neighbouring values, such as 60; None for a
             microsecond.
-        spelling: How text writes them, and synthetic text too, such as
+        spelling: Notation of the points in time in text, read and written, such as
             `"%Y-%m-%dT%H:%M:%S.%3fZ"`.
 
     Examples:
@@ -102,32 +102,33 @@ class Datetime(SteppedColumn):
 
     @property
     def scale(self) -> str:
-        """What the values are compared as: those without a time zone apart."""
+        """Name of the scale of the values. Values with and without time zone differ."""
         if self.aware:
             return "moments with a time zone"
         return "moments without a time zone"
 
     @property
     def expected_value(self) -> str:
-        """What a cell must hold, for messages."""
+        """Description of a valid cell, for messages."""
         if self.aware:
             return "a moment with a time zone, such as 2020-12-31T23:59:59Z"
         return "a moment such as 2020-12-31T23:59:59"
 
     def to_units(self, value: datetime) -> int:
-        """Returns the microseconds since 1970-01-01T00:00:00, in its own time zone."""
+        """Converts a time to microseconds since 1970-01-01, in its own time zone."""
         return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
 
     def from_units(self, units: int) -> datetime:
-        """Returns the point in time so many microseconds after 1970-01-01."""
+        """Converts microseconds since 1970-01-01 to a point in time."""
         epoch = _EPOCH.replace(tzinfo=UTC) if self.aware else _EPOCH
         return epoch + timedelta(microseconds=units)
 
     def read_value(self, value: Any) -> datetime:
-        """Returns a point in time, or ISO text of one, with a zone if bounds have one.
+        """Returns a point in time from a point in time or its ISO text.
 
         Raises:
-            SchemaError: if it is none, or one of both alone has a time zone.
+            SchemaError: if it is no point in time, or has a time zone and the bounds
+                have none, or the reverse.
         """
         timestamp: datetime = self.checked_value(self.name, "a value", value)
         if (timestamp.tzinfo is None) == self.aware:
@@ -138,11 +139,11 @@ class Datetime(SteppedColumn):
         return timestamp
 
     def brief_text(self, number: float) -> str:
-        """Returns the day of a number, as ISO text."""
+        """Returns the ISO text of the day of a number."""
         return self.from_units(round(number)).date().isoformat()
 
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses points in time, as microseconds since 1970-01-01."""
+        """Parses points in time as microseconds since 1970-01-01."""
         from noisegate.schema.parsing import parse_timestamps
 
         return parse_timestamps(cells, aware=self.aware)

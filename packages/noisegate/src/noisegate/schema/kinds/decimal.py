@@ -50,7 +50,7 @@ class Decimal(NumberColumn, SteppedColumn):
     """A column of numbers with a fixed number of decimals, such as amounts in cents.
 
     Other numbers are moved to the nearest value. Each value is the float64 nearest to
-    its decimal, so that it is written with its decimals and no more.
+    its decimal number, so that it is written with exactly its decimals.
 
     Attributes:
         name: Name of the column in the data.
@@ -58,9 +58,9 @@ class Decimal(NumberColumn, SteppedColumn):
         upper: Largest value, a whole number of steps above `lower`.
         missing: Whether a value may be absent.
         atoms: Single values that many records have; see `Continuous`.
-        format: How text writes the numbers; see `Continuous`.
+        format: Format of the numbers in text; see `Continuous`.
         type: Arrow type of the column; see `Continuous`.
-        step: Distance of two neighbouring values, such as 0.01.
+        step: Distance between two neighbouring values, such as 0.01.
         limits: Texts that stand for a number beyond the bounds; see `Continuous`.
 
     Examples:
@@ -102,15 +102,15 @@ class Decimal(NumberColumn, SteppedColumn):
 
     @property
     def power_of_ten(self) -> int:
-        """How many units make 1, such as 100 for cents."""
+        """Number of units in 1, such as 100 for cents."""
         return int(10**self.digit_count)
 
     def to_units(self, value: float) -> int:
-        """Returns the number of units in the shortest decimal of a number, rounded."""
+        """Converts the shortest decimal form of a number to units, rounded."""
         return round(_shortest_decimal(value) * self.power_of_ten)
 
     def from_units(self, units: int) -> float:
-        """Returns the float64 nearest to the decimal."""
+        """Returns the float64 nearest to a number of units."""
         return units / self.power_of_ten
 
 

@@ -238,17 +238,17 @@ def _duration_form(value: Any) -> Any:
 class Duration(SteppedColumn):
     """A column of lengths of time, such as lengths of stay, to the second.
 
-    Other lengths are moved to the nearest value; half a step goes up.
+    Other lengths are moved to the nearest value; half a step is rounded up.
 
     Attributes:
         name: Name of the column in the data.
-        lower: Smallest value, by public knowledge; a timedelta, or text such as
-            `"5 days"`, `"PT5M"` or `"01:03:00"`.
+        lower: Smallest value, by public knowledge: a timedelta, or text such as `"5
+            days"`, `"PT5M"` or `"01:03:00"`.
         upper: Largest value, a whole number of steps above `lower`.
         missing: Whether a value may be absent.
         atoms: Single values that many records have; see `Continuous`.
-        format: The notation that text has: "iso", "units" or "clock". All are read.
-            None for tables of Arrow's durations, and "iso" in CSV files.
+        format: Notation of text that is written: "iso", "units" or "clock". All three
+            are read. None writes Arrow durations in tables, and "iso" in CSV files.
         type: Arrow type of the column, such as `"duration[ms]"`; see `Continuous`.
         step: Seconds between two neighbouring values, such as 60; None for 1.
 
@@ -283,26 +283,26 @@ class Duration(SteppedColumn):
     croissant_type: ClassVar[str] = "sc:Text"
 
     def to_units(self, value: timedelta) -> int:
-        """Returns a length in seconds."""
+        """Converts a length of time to seconds."""
         return value // timedelta(seconds=1)
 
     def from_units(self, units: int) -> timedelta:
-        """Returns the length of so many seconds."""
+        """Converts seconds to a length of time."""
         return timedelta(seconds=units)
 
     def read_value(self, value: Any) -> timedelta:
-        """Returns a length of time, or text of one."""
+        """Returns a length of time from a timedelta or its text."""
         return self.checked_value(self.name, "a value", value)
 
     def brief_text(self, number: float) -> str:
-        """Returns a number of seconds by its units."""
+        """Returns the text of a number of seconds, with units."""
         return units_duration(round(number))
 
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses lengths of time, as seconds.
+        """Parses lengths of time as seconds.
 
         Args:
-            cells: Durations of Arrow, or text in any of the notations.
+            cells: Arrow durations, or text in any of the notations.
         """
         from noisegate.schema.parsing import Parsed, parse_distinct_texts
 
@@ -323,5 +323,5 @@ class Duration(SteppedColumn):
 
     @property
     def table_schema_type(self) -> str:
-        """Type of the column in a Table Schema, whose durations are of ISO 8601."""
+        """Type of the column in a Table Schema, which has durations in ISO 8601."""
         return "duration" if self.format in (None, "iso") else "string"

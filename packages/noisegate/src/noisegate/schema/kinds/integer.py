@@ -14,7 +14,7 @@ from noisegate.schema.kinds.stepped import SteppedColumn
 class Integer(NumberColumn, SteppedColumn):
     """A column of integers between two bounds, at most 2⁵³ steps apart.
 
-    Other numbers are moved to the nearest value; half a step goes up.
+    Other numbers are moved to the nearest value; half a step is rounded up.
 
     Attributes:
         name: Name of the column in the data.
@@ -22,9 +22,9 @@ class Integer(NumberColumn, SteppedColumn):
         upper: Largest value, a whole number of steps above `lower`.
         missing: Whether a value may be absent.
         atoms: Single values that many records have; see `Continuous`.
-        format: How text writes the numbers; see `Continuous`.
+        format: Format of the numbers in text; see `Continuous`.
         type: Arrow type of the column; see `Continuous`.
-        step: Distance of two neighbouring values; None for 1.
+        step: Distance between two neighbouring values; None for 1.
         limits: Texts that stand for a number beyond the bounds; see `Continuous`.
 
     Examples:

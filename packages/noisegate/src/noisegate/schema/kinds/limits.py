@@ -1,19 +1,20 @@
 """Limits: texts among numbers that stand for "below" or "above what we measure".
 
-A laboratory writes `<0.5` where a concentration is too low to be measured, a survey
-`90+` for the oldest. Such a cell is no number, and not missing either. A schema lists
-these texts, and each becomes a state of its own, as an atom outside the bounds is::
+A laboratory writes `<0.5` for a concentration that is too low to be measured. A survey
+writes `90+` for the oldest people. Such a cell is neither a number nor missing. A
+schema lists these texts, and each becomes a value of its own, like an atom outside the
+bounds::
 
     Decimal(lower=0.5, upper=40, step=0.1, limits=["n.d.", "<0.5", ">40"])
 
     cell      n.d.   <0.5    0.5 ──────── 40    >40
     number     0.3    0.4    0.5 ──────── 40    40.1
 
-The number of a limit follows from the schema alone. It lies beyond the bounds and all
-atoms, downwards or upwards as the text points, and only says where in the order of the
-column the limit stands: no amount that is compared, summed or averaged. A measured
-number that equals it is moved to the nearer bound, so that no cell is taken for a limit
-but one that has its text.
+The number of a limit is computed from the schema only. It lies beyond the bounds and
+all atoms, below or above them as the text states. It is only the position of the limit
+in the order of the column, and is never compared, summed or averaged. A number in the
+data that equals it is moved to the nearer bound, so that only a cell with the text of a
+limit is read as that limit.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _POINTS_UP = re.compile(
 
 
 def points_up(text: str) -> bool:
-    """Returns whether a limit stands above the measured numbers, else below them.
+    """Returns whether a limit lies above the numbers of the column; else below.
 
     Examples:
         >>> from noisegate.schema.kinds.limits import points_up

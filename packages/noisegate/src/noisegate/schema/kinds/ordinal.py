@@ -8,15 +8,15 @@ from noisegate.schema.kinds.coded import LevelColumn
 
 @dataclass(frozen=True, kw_only=True)
 class Ordinal(LevelColumn):
-    """A column of levels with an order, from least to most.
+    """A column of levels with an order, from lowest to highest.
 
     Attributes:
         name: Name of the column in the data.
-        levels: Every value that the column may hold, in order; all text or all
+        levels: All levels that the column may have, in order: all text, or all
             integers.
         missing: Whether a value may be absent.
-        type: Arrow type of the column in data, and in samples too, such as
-            `"dictionary"`; None for that of `decode`.
+        type: Arrow type of the column in data and in samples, such as `"dictionary"`;
+            None for the type that `decode` returns.
 
     Examples:
         >>> from noisegate.schema import Ordinal

@@ -53,13 +53,13 @@ _QUOTED_NAME = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Expression:
-    """A formula.
+    """A formula of columns.
 
     Attributes:
-        text: The formula as somebody wrote it.
+        text: The formula as written by the user.
 
     Raises:
-        SchemaError: if it is no formula.
+        SchemaError: if the text is not a formula.
 
     Examples:
         >>> import numpy as np
@@ -105,7 +105,7 @@ class Expression:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names in it, each once, in order."""
+        """The names in the formula, each once, in order."""
         called = {
             id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)
         }
@@ -117,14 +117,14 @@ class Expression:
         return tuple(dict.fromkeys(name for _, _, name in sorted(names)))
 
     def is_one_of(self, names: Collection[str]) -> bool:
-        """Returns whether it is the name of a column alone."""
+        """Returns whether the formula is only the name of a column."""
         return isinstance(self._tree, ast.Name) and self._name(self._tree) in names
 
     def value(self, numbers: Mapping[str, npt.NDArray[Any]]) -> Floats:
         """Computes the formula, (records,); infinite or NaN where it has no value.
 
         Args:
-            numbers: Numbers of each column that it names, (records,).
+            numbers: Numbers of each column in the formula, (records,).
         """
         with np.errstate(all="ignore"):
             value = self._evaluate(self._tree, numbers)

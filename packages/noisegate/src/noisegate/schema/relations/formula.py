@@ -31,11 +31,11 @@ from noisegate.schema.relations.relation import (
 
 @dataclass(frozen=True, kw_only=True)
 class Formula(Relation):
-    """A relation `name = expression`, between numbers or dates.
+    """A relation `name = expression` between numbers or dates.
 
     Attributes:
         name: The computed column.
-        expression: What it is computed from.
+        expression: The formula that computes it.
 
     Examples:
         >>> from noisegate.schema.relations.expression import Expression
@@ -50,7 +50,7 @@ class Formula(Relation):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The computed column and those of the expression."""
+        """The computed column and the columns of the expression."""
         return self.name, *self.expression.names
 
     @property
@@ -59,18 +59,18 @@ class Formula(Relation):
         return (self.name,)
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """The column that the formula computes."""
+        """Returns the column that the formula computes."""
         return (self.name,)
 
     def __str__(self) -> str:
         return f"{quoted(self.name)} = {self.expression.text}"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         return {"rule": str(self)}
 
     def check(self, columns: Columns) -> None:
-        """Checks that all columns hold numbers or dates, and that there are others."""
+        """Checks that all columns are numbers or dates, and that there are others."""
         sources = self.expression.names
         if not sources:
             raise SchemaError(
@@ -100,7 +100,7 @@ class Formula(Relation):
                 )
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns no columns: all that the formula needs is measured."""
+        """Returns no columns: queries are about the columns of the expression."""
         return ()
 
     def measure(self, values: Values, columns: Columns) -> Values:
@@ -110,7 +110,8 @@ class Formula(Relation):
     def restore(self, values: Values, columns: Columns) -> Values:
         """Computes the column.
 
-        It is missing where one of the others is missing or an atom outside its bounds.
+        It is missing where another column of the formula is missing, or an atom outside
+        its bounds.
         """
         column: Any = columns[self.name]
         exact = self._exact_values(values, columns)
@@ -134,7 +135,7 @@ class Formula(Relation):
         return self.expression.value(numbers)
 
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
-        """Returns which records have a computed value outside the column's bounds."""
+        """Returns a mask of the records whose computed value is out of bounds."""
         column: Any = columns[self.name]
         computed = values[self.name]
         lower, upper = bounds_of(column)
@@ -145,13 +146,13 @@ class Formula(Relation):
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup(Relation):
-    """One column of levels follows from another: the country of a city.
+    """A relation in which one column of levels determines another, as city and country.
 
     Attributes:
-        name: The column that follows.
-        source: The column of levels that it follows from.
-        levels: The level of `name` for each level of `source`; None where both have the
-            same levels, and are equal.
+        name: The column that is determined.
+        source: The column of levels that determines it.
+        levels: The level of `name` for each level of `source`; None if the two columns
+            have the same levels, and are equal.
 
     Examples:
         >>> from noisegate.schema.relations.formula import Lookup
@@ -174,11 +175,11 @@ class Lookup(Relation):
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """The column that follows."""
+        """The column that is determined."""
         return (self.name,)
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """The column that follows."""
+        """Returns the column that is determined."""
         return (self.name,)
 
     def __str__(self) -> str:
@@ -187,7 +188,7 @@ class Lookup(Relation):
         return f"{self.name} follows from {self.source}"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         if self.levels is None:
             return {"rule": str(self)}
         return {"column": self.name, "of": self.source, "levels": dict(self.levels)}
@@ -223,7 +224,7 @@ class Lookup(Relation):
         return column.code_of(self.levels[text]) if text in self.levels else None
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns no columns: the source is measured."""
+        """Returns no columns: queries are about the source."""
         return ()
 
     def measure(self, values: Values, columns: Columns) -> Values:
@@ -231,7 +232,7 @@ class Lookup(Relation):
         return {}
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Looks the levels up."""
+        """Computes the levels of the determined column."""
         source_column: CodedColumn = columns[self.source]  # type: ignore[assignment]
         source = values[self.source]
         codes = np.array(
@@ -245,7 +246,7 @@ class Lookup(Relation):
         }
 
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
-        """Returns None: each level has one that follows."""
+        """Returns None: each level of the source determines a level."""
         return None
 
 

@@ -1,21 +1,22 @@
 """One column is never below another: `discharge >= admission`.
 
-Measured are the lower column and the difference of the two. The difference is a column
-of its own, named "discharge - admission": whole numbers of days between dates, a length
-of time between points in time, a number between numbers.
+Queries are about the lower column and the difference of the two. The difference is a
+column of its own, named "discharge - admission": whole numbers of days between dates, a
+length of time between points in time, a number between numbers.
 
-Of columns that are far apart, such as `admission >= birth`, the upper one is measured
-itself. Their difference is an age, known to some years by the noise; added to a birth,
-it would put many admissions before or behind the bounds of that column. Most values
-keep to the relation anyway; one that does not is raised to the smallest that does.
+If the columns are far apart, as in `admission >= birth`, queries are about the upper
+column itself. Their difference is an age, whose noise is several years. Added to a
+birth, it would move many admissions out of the bounds of that column. Most values
+satisfy the relation without it. A value that does not is raised to the smallest value
+that does.
 
-A record that breaks the relation counts with the smallest difference. One whose lower
-value is missing, or stands for none as 999 does, has no difference, and counts as one
-whose upper value is missing as well.
+A record that breaks the relation counts with the smallest difference. A record has no
+difference if its lower value is missing or stands for no number, as 999 does. It counts
+as a record whose upper value is missing, too.
 
 An atom outside the bounds of the upper column, such as 9999-12-31 for "still here", is
-no sum. In the column of differences it has a *stand-in*, a whole number below 0: of two
-atoms -2 for the smaller and -1 for the larger.
+not a sum. In the column of differences it has a *stand-in*, a whole number below 0: for
+two atoms, -2 for the smaller and -1 for the larger.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Ordered(Relation):
 
     Attributes:
         upper_name: The column that is never below the other.
-        lower_name: The other one.
-        strict: Whether they are never equal.
+        lower_name: The other column.
+        strict: Whether the two are never equal.
         largest: Largest difference, by public knowledge, in the unit of the difference:
-            days, seconds or the numbers themselves; None for what the bounds of the
-            columns allow.
+            days, seconds or the numbers themselves. None for the largest difference
+            within the bounds of the columns.
 
     Examples:
         >>> from noisegate.schema import Date
@@ -72,7 +73,7 @@ class Ordered(Relation):
 
     @property
     def sign(self) -> Literal[">", ">="]:
-        """The sign between the two."""
+        """The sign between the two columns."""
         return ">" if self.strict else ">="
 
     @property
@@ -91,13 +92,14 @@ class Ordered(Relation):
         return (self.upper_name,)
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """Returns the upper column, if the difference is measured in its place."""
+        """Returns the upper column if queries are about the difference, else none."""
         return (self.upper_name,) if self.measures_difference(columns) else ()
 
     def measures_difference(self, columns: Columns) -> bool:
-        """Returns whether the difference is measured, and not the upper column.
+        """Returns whether queries are about the difference instead of the upper column.
 
-        It is if the schema states the largest one, or if the two columns are near.
+        They are if the schema states the largest difference, or if the two columns are
+        close to each other.
         """
         is_bounded = self.largest is not None
         return is_bounded or are_near(
@@ -108,7 +110,7 @@ class Ordered(Relation):
         return f"{quoted(self.upper_name)} {self.sign} {quoted(self.lower_name)}"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         if self.largest is None:
             return {"rule": str(self)}
         return {"rule": str(self), "largest": self.largest}
@@ -116,7 +118,7 @@ class Ordered(Relation):
     # --- Checks. ---
 
     def check(self, columns: Columns) -> None:
-        """Checks that both columns are of one sort, and that their bounds allow it."""
+        """Checks that both columns are of one sort, with bounds that allow it."""
         upper_column = related_number(columns, self.upper_name, self)
         lower_column = related_number(columns, self.lower_name, self)
         if upper_column.scale != lower_column.scale:
@@ -179,7 +181,7 @@ class Ordered(Relation):
         return [(atom, index - len(atoms)) for index, atom in enumerate(atoms)]
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns the column of differences, if it is measured."""
+        """Returns the column of differences, if queries are about it."""
         if not self.measures_difference(columns):
             return ()
         stand_ins = tuple(stand_in for _, stand_in in self._stand_ins(columns))
@@ -193,7 +195,7 @@ class Ordered(Relation):
         return np.asarray(lower_values.is_missing | is_atom)
 
     def measure(self, values: Values, columns: Columns) -> Values:
-        """Computes the differences; see the module for records that have none."""
+        """Computes the differences. See the module for records without a difference."""
         if not self.measures_difference(columns):
             return {self.upper_name: self._raised(values, columns)}
         upper_values = values[self.upper_name]
@@ -211,7 +213,7 @@ class Ordered(Relation):
         }
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Adds the differences to the lower column, and puts atoms back."""
+        """Adds the differences to the lower column, and restores atoms."""
         if not self.measures_difference(columns):
             return {self.upper_name: self._raised(values, columns)}
         differences = values[self.difference_name]

@@ -1,11 +1,11 @@
-"""The parts of a whole add up to it: `100 = wine + beer + spirits`.
+"""Parts of a whole that add up to it: `100 = wine + beer + spirits`.
 
-Measured are the first part and, of each further one but the last, its share of what the
-parts before it leave: numbers from 0 to 1, named "share of beer in the rest". The last
-part is what the others leave. So no part is negative, and the sum is exact.
+Queries are about the first part and, for each further part except the last, its share
+of what the previous parts leave: numbers from 0 to 1, named "share of beer in the
+rest". The last part is the remainder. So no part is negative, and the sum is exact.
 
-A record whose parts do not add up counts by all parts but the last, as far as they fit
-into the whole.
+A record whose parts do not add up counts with all parts except the last, as far as they
+fit into the whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from noisegate.schema.relations.relation import (
 
 @dataclass(frozen=True, kw_only=True)
 class Parts(Relation):
-    """A relation `whole = part + part + …`, of parts that are never negative.
+    """A relation `whole = part + part + …`, with parts that are never negative.
 
     Attributes:
         whole: The sum, a number.
@@ -55,22 +55,22 @@ class Parts(Relation):
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """All parts but the first."""
+        """All parts except the first."""
         return self.parts[1:]
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """All parts but the first."""
+        """Returns all parts except the first."""
         return self.parts[1:]
 
     def __str__(self) -> str:
         return f"{self.whole:g} = {' + '.join(map(quoted, self.parts))}"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         return {"rule": str(self)}
 
     def check(self, columns: Columns) -> None:
-        """Checks that the parts are numbers from 0 on that the whole is made of."""
+        """Checks that the parts are non-negative and can add up to the whole."""
         if len(set(self.parts)) < max(2, len(self.parts)):
             raise SchemaError(f"relation {self!s}: name two parts or more, each once")
         if not self.whole > 0:
@@ -107,7 +107,7 @@ class Parts(Relation):
         return max(scales)
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns a column of shares for each part but the first and the last."""
+        """Returns a column of shares for each part except the first and the last."""
         return tuple(
             Continuous(
                 name=_share_name(name),
@@ -126,7 +126,7 @@ class Parts(Relation):
         return is_missing
 
     def measure(self, values: Values, columns: Columns) -> Values:
-        """Computes the shares; 0 where nothing is left."""
+        """Computes the shares of the remainder; 0 if nothing remains."""
         is_missing = self._is_missing(values)
         rest = self.whole - np.asarray(values[self.parts[0]].numbers, dtype=np.float64)
         shares: dict[str, ColumnValues] = {}
@@ -142,11 +142,11 @@ class Parts(Relation):
         return shares
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Computes all parts but the first, which is measured as it is.
+        """Computes all parts except the first, which queries are about.
 
-        Each takes its share of what the parts before it leave, rounded to its values,
-        and the last part takes all that is left then. They are counted in whole units,
-        so that the sum is exact.
+        Each part is its share of the remainder, rounded to the values of its column.
+        The last part is the final remainder. All parts are computed in whole units, so
+        that the sum is exact.
         """
         scale = self._units_per_number(columns)
         first_part = values[self.parts[0]]
@@ -174,7 +174,7 @@ class Parts(Relation):
         return np.rint(units) if scale > 1 else units
 
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
-        """Returns which records have a part outside its bounds."""
+        """Returns a mask of the records with a part outside its bounds."""
         first = values[self.parts[0]]
         is_outside = np.asarray(first.numbers > self.whole)
         for name in self.parts[1:]:

@@ -1,12 +1,13 @@
-"""What every relation can do: the contract between a table and what is measured of it.
+"""Interface of relations: what queries are about, and how columns are restored.
 
 A relation is public knowledge that holds in every record, such as `discharge >=
-admission`. It changes the coordinates of a record before the gate: what is measured of
-the two dates is the first and the days between them, so that the second date, which is
-computed again from both, can never lie before the first.
+admission`. It changes the columns that queries are about. For these two dates, queries
+are about the first date and the number of days between the dates. The second date is
+computed from both afterwards, so it can never precede the first.
 
-A column that a relation computes is *dependent*. It is not measured; the *coordinates*
-of the relation, if it has any, are measured in its place.
+A column that a relation computes, and that no query is about, is *dependent*. The
+*coordinates* of a relation are the columns that queries are about in place of the
+dependent ones; there may be none.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ Columns: TypeAlias = Mapping[str, Column]
 
 
 class Relation(ABC):
-    """A relation of the columns of one record.
+    """A relation between the columns of one record.
+
+    Queries are about the *coordinates* of a relation in place of its *dependent*
+    columns, which are computed from the coordinates afterwards.
 
     Examples:
         >>> from noisegate import Schema
@@ -61,12 +65,12 @@ class Relation(ABC):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The columns of the file that it names."""
+        """The columns of the file that the relation names."""
 
     @property
     @abstractmethod
     def computed(self) -> tuple[str, ...]:
-        """Those of them whose values it computes or changes."""
+        """The columns in `names` whose values the relation computes or changes."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -74,11 +78,11 @@ class Relation(ABC):
 
     @abstractmethod
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
 
     @abstractmethod
     def check(self, columns: Columns) -> None:
-        """Checks that the columns are there, and of kinds that can be so related.
+        """Checks that the columns exist, and that their kinds fit the relation.
 
         Raises:
             SchemaError: if not.
@@ -86,18 +90,19 @@ class Relation(ABC):
 
     @abstractmethod
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """Returns those of the computed columns that are not measured."""
+        """Returns the computed columns that no query is about."""
 
     @abstractmethod
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns the columns that are measured in place of the dependent ones."""
+        """Returns the columns that queries are about in place of the dependent ones."""
 
     @abstractmethod
     def measure(self, values: Values, columns: Columns) -> Values:
         """Computes the coordinates of records from their values in the file.
 
-        The coordinates of a record follow from that record alone, bit for bit. A record
-        that breaks the relation gets those of a near one that keeps to it.
+        The coordinates of a record depend on that record only, bit for bit. A record
+        that breaks the relation gets the coordinates of a similar record that satisfies
+        it.
 
         Args:
             values: At least the columns that the relation names.
@@ -109,11 +114,11 @@ class Relation(ABC):
 
     @abstractmethod
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Computes the columns that the relation computes, from all others.
+        """Computes the columns in `computed` from all others.
 
         Args:
-            values: The coordinates, and the columns of the file that are restored so
-                far.
+            values: The coordinates, and the columns of the file that are restored
+                already.
             columns: The columns of the file.
 
         Returns:
@@ -122,14 +127,14 @@ class Relation(ABC):
 
     @abstractmethod
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
-        """Returns which restored records have a computed value that cannot be.
+        """Finds restored records with a computed value that its column cannot have.
 
         Args:
             values: All columns of the file, restored.
             columns: The columns of the file.
 
         Returns:
-            Which records are to be drawn again, (records,); None if all are fine.
+            A mask of the records to draw again, (records,); None if there are none.
         """
 
 

@@ -1,4 +1,4 @@
-"""Relations of values that stand together, or that only some records have."""
+"""Relations of columns that are true, present or missing together."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from noisegate.schema.relations.relation import (
 
 @dataclass(frozen=True, kw_only=True)
 class OneOf(Relation):
-    """Exactly one of several columns of truth values is true.
+    """A relation: exactly one of several columns of truth values is true.
 
-    Measured is which one: a column of levels, named "one of a, b, c". A record with
-    none or several counts with the first that is true, or the last column.
+    Queries are about a column of levels named "one of a, b, c", which states the column
+    that is true. For a record with several true columns, it is the first of them; for a
+    record with none, the last column.
 
     Attributes:
         columns: Names of the columns.
@@ -55,18 +56,18 @@ class OneOf(Relation):
         return self.columns
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """The columns."""
+        """Returns the columns."""
         return self.columns
 
     def __str__(self) -> str:
         return f"one of {', '.join(self.columns)}"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         return {"one_of": list(self.columns)}
 
     def check(self, columns: Columns) -> None:
-        """Checks that there are two columns of truth values or more."""
+        """Checks that there are two or more columns, all of truth values."""
         if len(set(self.columns)) < max(2, len(self.columns)):
             raise SchemaError(f"relation {self!s}: name two columns or more, each once")
         for name in self.columns:
@@ -92,12 +93,12 @@ class OneOf(Relation):
         return column.is_truth_value or is_zero_or_one
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns the column that says which one is true."""
+        """Returns the column of levels that states which column is true."""
         missing = columns[self.columns[0]].missing
         return (Categorical(name=str(self), levels=self.columns, missing=missing),)
 
     def measure(self, values: Values, columns: Columns) -> Values:
-        """Returns which column is true."""
+        """Computes which column is true."""
         last = len(self.columns) - 1
         record_count = len(values[self.columns[0]].numbers)
         codes = np.full(record_count, last)
@@ -110,7 +111,7 @@ class OneOf(Relation):
         return {str(self): ColumnValues(numbers=codes, is_missing=is_missing)}
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Returns the truth values: true for one column of each record."""
+        """Computes the truth values: one column is true in each record."""
         choice = values[str(self)]
         return {
             name: ColumnValues(
@@ -121,22 +122,22 @@ class OneOf(Relation):
         }
 
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
-        """Returns None: one is always true."""
+        """Returns None: one column is always true."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnlyIf(Relation):
-    """A column has a value only if others have some values.
+    """A relation: a column has a value only if other columns have certain values.
 
-    The column is measured as it is, and missing in synthetic records wherever the
-    condition does not hold. If it is never missing where the condition holds, a
-    synthetic record that lacks it there takes the value of one before it.
+    Queries are about the column itself. In synthetic records it is missing wherever the
+    condition does not hold. With `always`, a synthetic record that meets the condition
+    and lacks a value takes the value of an earlier synthetic record.
 
     Attributes:
         column: Name of the column.
         condition: By column, its value or an interval, written as in `Impossible`.
-        always: Whether it has a value wherever the condition holds.
+        always: Whether the column has a value wherever the condition holds.
 
     Examples:
         >>> from noisegate.schema.relations.states import OnlyIf
@@ -150,7 +151,7 @@ class OnlyIf(Relation):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column and those of the condition."""
+        """The column and the columns of the condition."""
         return self.column, *self.condition
 
     @property
@@ -159,7 +160,7 @@ class OnlyIf(Relation):
         return (self.column,)
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """No column: the column is measured, as far as it is there."""
+        """Returns no column: queries are about the column itself."""
         return ()
 
     def __str__(self) -> str:
@@ -168,7 +169,7 @@ class OnlyIf(Relation):
         return f"{self.column} {word} if {', '.join(conditions)}"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         key = "exactly_if" if self.always else "only_if"
         return {"column": self.column, key: dict(self.condition)}
 
@@ -190,7 +191,7 @@ class OnlyIf(Relation):
                 raise SchemaError(f"relation {self!s}: {error}") from None
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns no columns: the column itself is measured."""
+        """Returns no columns: queries are about the column itself."""
         return ()
 
     def measure(self, values: Values, columns: Columns) -> Values:
@@ -198,7 +199,7 @@ class OnlyIf(Relation):
         return {}
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Takes values away where the condition fails; lends some where it holds."""
+        """Removes values where the condition fails; with `always`, fills the others."""
         column_values = values[self.column]
         fails = np.zeros(len(column_values.is_missing), dtype=np.bool_)
         for name, value in self.condition.items():
@@ -242,11 +243,11 @@ def _condition(column: Any, value: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Together(Relation):
-    """Several columns are missing together, or none of them is.
+    """A relation: several columns are all missing, or none of them is.
 
-    All are measured as they are. In a synthetic record, the first column says whether
-    all are missing. Where another column lacks a value then, it takes that of a
-    synthetic record before it.
+    Queries are about the columns themselves. In a synthetic record, the first column
+    decides whether all are missing. If they are not, another column that lacks a value
+    takes the value of an earlier synthetic record.
 
     Attributes:
         columns: Names of the columns.
@@ -266,22 +267,22 @@ class Together(Relation):
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """All but the first."""
+        """All columns except the first."""
         return self.columns[1:]
 
     def dependent(self, columns: Columns) -> tuple[str, ...]:
-        """No column: all are measured."""
+        """Returns no column: queries are about the columns themselves."""
         return ()
 
     def __str__(self) -> str:
         return f"{', '.join(self.columns)} missing together"
 
     def form(self) -> dict[str, Any]:
-        """Returns its form in a schema file."""
+        """Returns the form of the relation in a schema file."""
         return {"together": list(self.columns)}
 
     def check(self, columns: Columns) -> None:
-        """Checks that there are two columns or more, all of which may be missing."""
+        """Checks that there are two or more columns, all of which may be missing."""
         if len(set(self.columns)) < max(2, len(self.columns)):
             raise SchemaError(f"relation {self!s}: name two columns or more, each once")
         for name in self.columns:
@@ -291,7 +292,7 @@ class Together(Relation):
                 )
 
     def coordinates(self, columns: Columns) -> tuple[Column, ...]:
-        """Returns no columns: the columns themselves are measured."""
+        """Returns no columns: queries are about the columns themselves."""
         return ()
 
     def measure(self, values: Values, columns: Columns) -> Values:
@@ -299,7 +300,7 @@ class Together(Relation):
         return {}
 
     def restore(self, values: Values, columns: Columns) -> Values:
-        """Makes all columns missing where the first is, and no others."""
+        """Makes all columns missing where the first one is, and fills all others."""
         is_missing = values[self.columns[0]].is_missing
         return {
             name: ColumnValues(numbers=_filled(values[name]), is_missing=is_missing)
@@ -307,15 +308,15 @@ class Together(Relation):
         }
 
     def is_out_of_range(self, values: Values, columns: Columns) -> Mask | None:
-        """Returns None: values are lent."""
+        """Returns None: missing values are filled."""
         return None
 
 
 def _filled(values: ColumnValues) -> Any:
-    """Returns the numbers of a column, with the last present one where one is missing.
+    """Fills the missing numbers of a column with the last present number before them.
 
-    Before the first that is present, the next one is taken; where none is, the numbers
-    stay as they are.
+    Before the first present number, the next one is used. If none is present, the
+    numbers are unchanged.
     """
     present_rows = np.flatnonzero(~values.is_missing)
     if not len(present_rows):
