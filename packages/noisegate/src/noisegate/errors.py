@@ -91,7 +91,7 @@ class NoisegateError(Exception):
 
 
 class UserError(NoisegateError):
-    """The request cannot be met as it stands; the message says how to change it.
+    """The request cannot be carried out; the message states how to change it.
 
     Examples:
         >>> from noisegate import Budget, UserError
@@ -116,7 +116,7 @@ class DataError(UserError):
 
 
 class ModelError(UserError):
-    """A saved model is missing, broken or was changed after it was written."""
+    """A saved model is missing or broken, or was changed after it was written."""
 
 
 class LedgerError(UserError):
@@ -124,40 +124,44 @@ class LedgerError(UserError):
 
 
 class CalibrationError(UserError):
-    """No noise level can give the asked guarantee."""
+    """No noise level gives the requested guarantee."""
 
 
 class DivergedError(UserError):
-    """A training has left the finite numbers; what was spent on it stays spent."""
+    """A training produced infinite or NaN values. What was spent on it stays spent."""
 
 
 class LedgerWarning(UserWarning):
-    """A ledger cannot be kept as it should be.
+    """The ledger is incomplete, or a name in it may mislead.
 
-    Either a run ended well and the ledger could not be told so, which counts as spent;
-    or a data set has a name that may mislead.
+    It is incomplete if a run succeeded and the ledger could not record this; the cost
+    counts as spent. A name of a data set may mislead if it looks like another name.
     """
 
 
 class FitWarning(UserWarning):
-    """A fitted model should not be relied on as it is.
+    """A fitted model should not be used as it is.
 
-    The message says why, and what to do.
+    The message gives the reason, and what to do.
     """
 
 
 class UnbookedWarning(UserWarning):
-    """Several runs of one process used the same records, and no ledger adds them up."""
+    """Several runs of one process used the same records without a ledger.
+
+    No ledger adds up their costs.
+    """
 
 
 class UncoveredWarning(UserWarning):
-    """Something was fitted on private records beside the gate, without a guarantee."""
+    """Something was fitted on private records outside the gate, without a guarantee."""
 
 
 class SlowKernelsWarning(UserWarning):
     """This machine must compute one record at a time.
 
-    In larger batches its kernels round by the place of a record in the batch.
+    In larger batches, the rounding of its kernels depends on the position of a record
+    in the batch.
     """
 
 
@@ -166,11 +170,11 @@ class MissingExtraError(UserError):
 
     @classmethod
     def of(cls, package: str, what: str) -> MissingExtraError:
-        """Returns the error that says how to install a package.
+        """Returns the error that states how to install a package.
 
         Args:
             package: The package, one of `EXTRAS`.
-            what: What needs it.
+            what: What needs the package.
         """
         return cls(
             f"{what} needs {package}; install it with: pip install "
@@ -231,7 +235,7 @@ def require(package: str, what: str) -> None:
 
 
 class BudgetRefusedError(NoisegateError):
-    """The ledger refuses the run: its cost would exceed the cap of the data set.
+    """The ledger refused the run: its cost would exceed the cap of the data set.
 
     Examples:
         >>> from noisegate import BudgetRefusedError, Ledger

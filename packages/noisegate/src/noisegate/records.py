@@ -33,11 +33,11 @@ class Rows:
     Attributes:
         numeric: Positions between the bounds, (value − lower)/(upper − lower), NaN
             where missing; float64, (records, numeric columns).
-        codes: Positions among the levels of a column, the last where missing; int32,
+        codes: Indices of the levels of a column, the last index where missing; int32,
             (records, coded columns).
 
     Raises:
-        ValueError: if shapes or types are others.
+        ValueError: if a shape or dtype is wrong.
 
     Examples:
         >>> import numpy as np
@@ -73,15 +73,15 @@ class Rows:
         return len(self.codes)
 
     def rows(self, rows: Selection) -> Self:
-        """Returns some of the records, of the same kind."""
+        """Selects records, and returns them as the same class."""
         selected = {name: array[rows] for name, array in self._arrays.items()}
         return type(self)(**selected)
 
     def row_by_row(self) -> Self:
         """Returns the same records, each contiguous in memory.
 
-        Some sums of floating-point numbers round by the order of memory, and a record's
-        vector must not depend on how its batch is laid out.
+        The rounding of floating-point sums may depend on the order in memory, and the
+        vector of a record must not depend on the memory layout of its batch.
         """
         if all(array.flags.c_contiguous for array in self._arrays.values()):
             return self
@@ -101,14 +101,14 @@ class Rows:
         """Joins batches.
 
         Args:
-            parts: At least one batch, none of them with weights unless it is alone.
+            parts: At least one batch. Batches with weights cannot be joined.
 
         Returns:
-            All records in one batch; of images, if all parts are.
+            All records in one batch; of images, if all parts are images.
 
         Raises:
-            ValueError: if records with weights would be joined with others. What they
-                weigh is bounded within their own batch.
+            ValueError: if a batch with weights would be joined with others, because
+                weights are bounded within their own batch only.
         """
         if len(parts) == 1:
             return parts[0]
@@ -169,13 +169,12 @@ class WeightedRows(Rows):
 
 
 class Images(Rows):
-    """Images with their labels, kept as bytes.
+    """Images with their labels, stored as bytes.
 
     Attributes:
-        pixels: Intensities, of which 0 is dark; uint8, (records, height, width,
-            channels).
-        labels: Positions among the labels of the schema, int32, (records,); None for
-            images without labels.
+        pixels: Intensities (0 is dark), uint8, (records, height, width, channels).
+        labels: Indices of the labels in the schema, int32, (records,); None for images
+            without labels.
 
     Examples:
         >>> import numpy as np
@@ -216,7 +215,7 @@ class Images(Rows):
         shape: tuple[int, int, int],
         labels: npt.NDArray[np.int32] | None,
     ) -> Self:
-        """Returns images of intensities in [0, 1], rounded to the nearest of 256.
+        """Creates images from intensities in [0, 1], rounded to the nearest of 256.
 
         Args:
             numeric: Intensities, (records, height · width · channels).
@@ -234,14 +233,14 @@ class Images(Rows):
     def numeric(self) -> npt.NDArray[np.float64]:
         """Intensities in [0, 1], (records, height · width · channels).
 
-        Eight times as large as `pixels`, so it is made when it is first asked for.
+        They take eight times the memory of `pixels`, so they are computed on first use.
         """
         value_count = math.prod(self.pixels.shape[1:])
         return POSITIONS.take(self.pixels.reshape(len(self), value_count))
 
     @property
     def codes(self) -> npt.NDArray[np.int32]:
-        """The labels, (records, 1), a view of `labels`; (records, 0) without any."""
+        """The labels, (records, 1), a view of `labels`; (records, 0) without labels."""
         if self.labels is None:
             return np.empty((len(self), 0), dtype=np.int32)
         return self.labels[:, None]

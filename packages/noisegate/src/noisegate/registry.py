@@ -102,17 +102,17 @@ def more() -> str:
 
 
 class Registry(Mapping[str, type[_T]], Generic[_T]):
-    """Classes by name; each is imported when it is looked up.
+    """A mapping from names to classes. A class is imported when it is looked up.
 
-    A package adds a class by an entry point, with the decorator `register` or without::
+    A package adds a class by an entry point. The decorator `register` is optional::
 
         [project.entry-points."noisegate.methods"]
         dp-example = "their_package.module:DPExample"
 
     Args:
         group: Group of the entry points.
-        kind: What the classes are, for messages.
-        attribute: Attribute of a class that holds its name.
+        kind: Description of the classes, for messages.
+        attribute: Attribute of a class that contains its name.
 
     Examples:
         >>> from noisegate.methods.registry import METHODS
@@ -132,8 +132,9 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         """Returns a decorator that adds a class under a name.
 
         Args:
-            name: Becomes the class's attribute ``name``, or the registry's `attribute`.
-            aliases: Further names that it is found by.
+            name: Name of the class. It is stored in the attribute `attribute` of the
+                class, by default ``name``.
+            aliases: Further names of the class.
 
         Raises:
             OptionError: if another class has one of the names.
@@ -155,11 +156,11 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return add
 
     def find(self, name: Any, *also: str) -> type[_T]:
-        """Returns a class by a name that a user gave.
+        """Returns the class with a name that a user gave.
 
         Args:
-            name: The name, of whatever type.
-            also: Further names that the option takes, for the message.
+            name: The name, of any type.
+            also: Further names that the option allows, for the message.
 
         Raises:
             OptionError: if there is no such class; the message lists the names.

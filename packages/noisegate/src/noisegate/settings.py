@@ -58,7 +58,7 @@ from noisegate.seeds import MOST_SEED
 
 
 class Within:
-    """Bounds of a value, ge, gt, le and lt, which "not a number" is never within, and what else is checked of it."""
+    """Bounds of a value: ge, gt, le and lt, which NaN never satisfies, and a further check."""
 
     def __init__(
         self, *, check: Callable[[Any], object] = lambda value: True, **bounds: float
@@ -66,7 +66,7 @@ class Within:
         self.bounds, self._check = bounds, check
 
     def holds(self, value: Any) -> bool:
-        """Returns whether a value is so."""
+        """Returns whether a value is within the bounds and passes the check."""
         within = all(
             getattr(operator, how)(value, bound) for how, bound in self.bounds.items()
         )
@@ -131,9 +131,10 @@ _C = TypeVar("_C", bound=type)
 
 
 def derived(default: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """Returns a field whose default, where it is not given or None, follows from the other settings.
+    """Returns a field whose default depends on the other settings.
 
-    They come by name, as given or by their plain defaults, and not checked yet.
+    The default is used if the field is not given, or None. Its function receives the other settings by name: as given,
+    or their plain defaults. They are not checked yet.
 
     Examples:
         >>> from noisegate.settings import Count, Settings, derived, settings
@@ -158,9 +159,9 @@ def path_or_table() -> Any:
 
 
 def by_preset(default: Any, /, **others: Any) -> Any:
-    """Returns a field whose default is that of the setting `preset`: one of `others` by its name, or `default`.
+    """Returns a field whose default depends on the setting `preset`: one of `others`, by its name, or `default`.
 
-    A preset "paper-grey" is written `paper_grey`. An unknown one is left to the check of `preset`.
+    A preset "paper-grey" is written `paper_grey`. An unknown preset is refused by the check of `preset`.
 
     Examples:
         >>> from typing import Literal
@@ -183,7 +184,7 @@ def by_preset(default: Any, /, **others: Any) -> Any:
     field_specifiers=(dataclasses.field, derived, path_or_table),
 )
 def settings(cls: _C) -> _C:
-    """Makes a subclass of `Settings` a frozen, keyword-only dataclass whose fields are checked when it is made.
+    """Makes a subclass of `Settings` a frozen, keyword-only dataclass whose fields are checked on creation.
 
     Examples:
         >>> from noisegate.errors import OptionError
@@ -297,8 +298,8 @@ class ReadsEarlierSettings(ABC):
 class Settings:
     """Base of all classes of settings.
 
-    A group of settings that several classes share is a class of fields alone, with the
-    decorator `settings` and without this base, which its heirs bring.
+    A group of settings that several classes share is a class with fields only. It has the decorator `settings`, but not
+    this base; the classes that use the group have it.
 
     Examples:
         >>> from noisegate.settings import Count, Settings, settings
@@ -312,11 +313,11 @@ class Settings:
     """
 
     name: ClassVar[str] = ""
-    """What it is called in certificates and on the command line; a registry sets it."""
+    """Name in certificates and on the command line. A registry sets it."""
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Names that settings had, to those that they have; those of the bases are added."""
+    """Former names of settings, mapped to their present names. Those of the bases are added."""
     stored_if_given: ClassVar[frozenset[str]] = frozenset()
-    """Settings that JSON leaves out where they are None, as earlier versions had not."""
+    """Settings that JSON leaves out if they are None, because earlier versions did not have them."""
 
     @classmethod
     def setting_names(cls) -> tuple[str, ...]:
@@ -325,7 +326,7 @@ class Settings:
 
     @classmethod
     def describe(cls) -> list[dict[str, Any]]:
-        """Returns each setting: its name, default (None where it may follow from others), expected value and meaning.
+        """Describes each setting: name, default (None if it may depend on other settings), expected value and meaning.
 
         Examples:
             >>> from noisegate import Pairwise
@@ -365,7 +366,7 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object, each under its `stored_name`.
 
-        A table in memory, which a `path_or_table` may hold, is None in it.
+        A table in memory, which a `path_or_table` may be, is written as None.
         """
         values = {name: getattr(self, name) for name in self.setting_names()}
         for name in _in_memory_settings(type(self)):
@@ -386,14 +387,14 @@ class Settings:
 
     @classmethod
     def stored_name(cls, name: str) -> str:
-        """Returns the first name that a setting had: every version reads it, and interrupted runs use it."""
+        """Returns the first name that a setting had. Every version reads it, and interrupted runs use it."""
         return next(
             (first for first, today in cls.renamed.items() if today == name), name
         )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the settings in a JSON object; a `ModelError` if one is not known or unusable."""
+        """Creates the settings from a JSON object; raises a `ModelError` if a setting is unknown or unusable."""
         any_class: type = cls
         if issubclass(any_class, ReadsEarlierSettings):
             data = any_class.upgraded(data)

@@ -1,4 +1,4 @@
-"""For tests of your own feature maps and methods: simulated records, a gate before them, and their contracts."""
+"""Tools for tests of your own feature maps and methods: simulated records, a gate, and checks of their contracts."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _ROUNDING = 2.0**-15
 
 
 def made_up(layout: Layout, rows: int = 96, seed: int = 0) -> EncodedTable:
-    """Returns records that a schema allows, with what is extreme among the first: bounds, missing values, last codes.
+    """Simulates records that a schema allows. The first ones are extreme: bounds, missing values, last codes.
 
     >>> from noisegate import Schema
     >>> from noisegate.schema import Boolean
@@ -39,11 +39,18 @@ def made_up(layout: Layout, rows: int = 96, seed: int = 0) -> EncodedTable:
 
 
 class FakeGate(Gate):
-    """A gate before `rows` simulated records, which keeps the exact sums beside what it releases.
+    """A gate with simulated records, which keeps the exact sums in addition to the release.
 
-    Its ε leaves hardly any noise, and ``options`` are those of `Gate`.
+    Its ε is so large that there is hardly any noise.
 
-    The records are ``made_up``; ``exact`` has, for each query that was answered, its sum without noise, (dim, columns).
+    Args:
+        schema: Schema of the records.
+        rows: Number of simulated records.
+        options: Options of `Gate`.
+
+    Attributes:
+        made_up: The simulated records.
+        exact: For each released query, its sum without noise, (dim, columns).
 
     Examples:
         >>> from noisegate import DPMERF, Schema
@@ -103,12 +110,15 @@ def check_feature_map(
 ) -> None:
     """Checks the contract of `FeatureMap`: facts, bound, independence of records, and agreement of the torch form.
 
-    The layout of the records is as `schema.layout` has it, and ``tolerance`` is between means by NumPy and by torch,
-    for each coordinate. If ``exact``, a record alone must give the same bits as one among others by whatever call;
-    False is for where the gate has to find a way to compute it so, as for networks.
+    Args:
+        feature_map: The map.
+        layout: The layout of the records, as in `schema.layout`.
+        tolerance: Largest difference between the averages by NumPy and by torch, for each coordinate.
+        exact: Whether the vector of a record must have the same bits alone and among others, in every call. False if
+            the gate has to find a way to compute it so, as for networks.
 
     Raises:
-        AssertionError: if something is broken.
+        AssertionError: if the contract is broken.
 
     Examples:
         >>> from noisegate import Schema
@@ -220,14 +230,17 @@ def _check_means(
 def check_method(
     method: Method, schema: Schema, *, budget: Budget | None = None, sample: bool = True
 ) -> None:
-    """Checks the contract of `Method`: settings in JSON, a plan without data within its budget, its release and model.
+    """Checks the contract of `Method`: settings in JSON, a plan without data within its budget, release and model.
 
-    The method has small settings for a quick check, and the schema is of simulated records. If no budget is given, it
-    is ε = 1 under both adjacencies: under replace-one the number of records is public, and may not be asked. With
-    ``sample`` a model is fitted too, and synthetic records are drawn.
+    Args:
+        method: The method, with small settings for a quick check.
+        schema: Schema of simulated records.
+        budget: Budget of the check; None for ε = 1 under both adjacencies. Under replace-one the number of records is
+            public, and must not be queried.
+        sample: Whether to fit a model and to sample synthetic records, too.
 
     Raises:
-        AssertionError: if something is broken.
+        AssertionError: if the contract is broken.
 
     Examples:
         >>> from noisegate import DPMERF, Schema

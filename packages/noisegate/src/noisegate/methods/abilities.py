@@ -1,7 +1,7 @@
-"""What some methods can do besides: each ability is an abstract class beside `Method`.
+"""Abilities that only some methods have; each is an abstract class beside `Method`.
 
-Whoever needs an ability asks whether a method has it (`isinstance`), so that a method
-states what it can do, and no base has an answer that stands for "cannot".
+Code that needs an ability checks whether a method has it (`isinstance`). So a method
+declares what it can do, and no base class returns a value that means "cannot".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ChosenByAuto(ABC):
-    """The ability of the methods that "auto" chooses: they say why, and what to expect.
+    """Ability of the methods that "auto" selects: they give reasons and a verdict.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
@@ -62,10 +62,10 @@ class ChosenByAuto(ABC):
 
 
 class AsksInRounds(ABC):
-    """The ability to ask sums in rounds, each of which follows from noisy answers.
+    """Ability to release sums in rounds, each depending on earlier noisy results.
 
-    Several silos ask the same round without talking to each other, and each period of a
-    stream the same as the first.
+    Several silos run the same round without exchanging messages, and each period of a
+    stream runs the same rounds as the first.
     """
 
     @abstractmethod
@@ -78,17 +78,17 @@ class AsksInRounds(ABC):
     ) -> Mapping[str, FeatureMap]:
         """Returns the queries of the next pass over the records.
 
-        They follow from the arguments alone.
+        They depend on the arguments only.
 
         Args:
             schema: Public schema of the records.
             plan: The calibrated plan.
-            values: Noisy answers so far, by query.
-            noise_std: Standard deviation of the noise on every query of the plan,
-                answered or not, in the units of the answers.
+            values: Noisy results so far, by query.
+            noise_std: Standard deviation of the noise of every query in the plan,
+                released or not, in the units of the results.
 
         Returns:
-            The feature map of each query; nothing once all queries are answered.
+            The feature map of each query; nothing once all queries are released.
         """
 
     @abstractmethod
@@ -99,17 +99,17 @@ class AsksInRounds(ABC):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
-        """Returns what `next_round` decides by such answers, as JSON values.
+        """Returns the decisions of `next_round` for noisy results, as JSON values.
 
-        A design that has it as `decided` asks the same of other records. The arguments
-        are those of `next_round`.
+        A design with these values as `decided` has the same queries for other records.
+        The arguments are those of `next_round`.
         """
 
     @abstractmethod
     def settled(self, schema: Any, epsilon: float) -> Self:
-        """Returns the method with every setting that otherwise follows from ε.
+        """Returns the method with a fixed value for every setting that depends on ε.
 
-        It asks the same queries at another ε.
+        It then has the same queries at another ε.
         """
 
 
@@ -118,14 +118,14 @@ class _Named(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in certificates and on the command line."""
+        """Name in certificates and on the command line."""
 
 
 def in_rounds(method: _Named) -> AsksInRounds:
-    """Returns a method as one that asks in rounds.
+    """Returns a method as one that releases sums in rounds.
 
     Raises:
-        OptionError: if it does not, as where records train something step by step.
+        OptionError: if it does not, as when records train something step by step.
     """
     if not isinstance(method, AsksInRounds):
         raise refusal_of_rounds(method)
@@ -133,7 +133,7 @@ def in_rounds(method: _Named) -> AsksInRounds:
 
 
 def refusal_of_rounds(method: _Named) -> OptionError:
-    """Returns the error that a method does not ask for sums in rounds."""
+    """Returns the error that a method does not release sums in rounds."""
     return OptionError(
         f"method={method.name!r} does not ask in rounds of sums that several silos "
         "can share; take 'pairwise', or a method of mean embeddings such as "

@@ -31,7 +31,7 @@ COUNTS = "counts"
 
 
 class Embedding(NamedTuple):
-    """One query of a method.
+    """One query of a mean embedding: the sum of a feature map over the records.
 
     Examples:
         >>> from noisegate.queries.feature_map import Counts
@@ -41,41 +41,41 @@ class Embedding(NamedTuple):
     """
 
     feature_map: FeatureMap
-    """From a record to its vector."""
+    """Map from a record to its vector."""
     share: float
-    """Fraction of the budget, relative to the others."""
+    """Share of the budget, relative to the other queries."""
     bound: float = 1.0
-    """Fraction of the map's norm that vectors are clipped to; less only where public
-    knowledge says that hardly any vector is longer."""
+    """Fraction of the map's norm that vectors are clipped to. Use less than 1 only if
+    it is publicly known that hardly any vector is longer."""
     per_class: bool = True
-    """Whether there is a sum for each label; otherwise one of all records."""
+    """Whether there is a sum for each label; otherwise one sum of all records."""
 
 
 class PlansByStandIns(ABC):
-    """The ability to plan queries whose maps follow from public records.
+    """Ability to plan queries whose maps depend on public records.
 
-    A plan reads no records, public ones neither.
+    A plan reads no records, not even public ones.
     """
 
     @abstractmethod
     def stand_ins(self, schema: Schema) -> dict[str, Embedding] | None:
-        """Returns queries of the same dimensions, norms and shares as those asked.
+        """Returns queries with the dimensions, norms and shares of the real queries.
 
         Args:
             schema: Public schema of the records.
 
         Returns:
-            The queries by name; None where the maps depend on no public records, so
-            that the plan may hold the maps themselves.
+            The queries by name; None if the maps depend on no public records, so that
+            the plan may contain the maps themselves.
         """
 
 
 @settings
 class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
-    """Base of methods with one round of sums.
+    """Base of methods that release sums of feature maps in one round.
 
-    A method states `embeddings`; plan and query follow from them. What is fitted to the
-    sums it states too, or that there is nothing to fit (`ClosedForm`).
+    A method implements `embeddings`; plan and query are derived from them. It also
+    states what is fitted to the sums, or that nothing is fitted (`ClosedForm`).
 
     Examples:
         >>> from noisegate import Budget, Schema
@@ -97,22 +97,21 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""
     counts_share: Share = 0.03
-    """Budget share of the counts."""
+    """Share of the budget for the counts of records."""
     seed: Seed = 0
-    """Seed for non-private randomness: features, initial weights, fit. Never of the
-    private noise."""
+    """Seed for non-private randomness: features, initial weights, fit. The private
+    noise has no seed."""
 
     @abstractmethod
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name.
 
-        They are the same for the same schema, settings and seed. The counts of records
-        are added to them with `counts_share`, unless a method has a query of that name
-        itself.
+        They depend on schema, settings and seed only. The counts of records are added
+        with `counts_share`, unless a method has a query with that name itself.
         """
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
-        """Returns the feature map of each query, counts last."""
+        """Returns the feature map of each query; counts come last."""
         return {
             name: embedding.feature_map
             for name, embedding in self._embeddings_and_counts(schema).items()
@@ -122,20 +121,20 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
         """Plans the queries and calibrates their noise; reads no data.
 
         Returns:
-            The calibrated plan, which carries the feature maps.
+            The calibrated plan, which contains the feature maps.
         """
         return plan_sums(budget, self.sum_queries(schema, budget))
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns the queries of the plan, without their noise.
 
-        They are those of `embeddings` and the counts of records, each a sum for every
-        class of the label or, if it is not by class, one sum. Counts are left out where
-        the number of records is public and there is no label.
+        They are those of `embeddings` and the counts of records. Each is one sum for
+        every class of the label, or one sum in all if it is not by class. Counts are
+        left out if the number of records is public and there is no label.
 
         Args:
             schema: Public schema of the records.
-            budget: Privacy guarantee, of which only the adjacency counts here.
+            budget: Privacy guarantee; only its adjacency is used.
         """
         stand_ins = None
         if isinstance(self, PlansByStandIns):
@@ -148,11 +147,11 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
         return tuple(replace(query, feature_map=None) for query in queries)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Sums the features of the private records, in one pass over them.
+        """Releases sums of features of the private records, in one pass over them.
 
         Args:
             gate: Private records and a budget.
-            plan: What `plan` gave for them; None to make it.
+            plan: The result of `plan` for them; None computes it.
         """
         self.check_gate(gate)
         if plan is None:
@@ -169,16 +168,17 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
-        """Returns the maps of the one round, and nothing once it is answered.
+        """Returns the maps of the only round, and nothing after it.
 
-        All queries of such a method are asked in one round, so that any answer means
-        that all are there.
+        All queries of such a method are in one round, so any noisy result means that
+        all are there.
 
         Args:
             schema: Public schema of the records.
             plan: The calibrated plan.
-            values: Noisy answers so far, by query: none, or those of the whole round.
-            noise_std: Not used: what is asked does not depend on the noise.
+            values: Noisy results so far, by query: none, or those of the complete
+                round.
+            noise_std: Not used, because the queries do not depend on the noise.
 
         Returns:
             The feature map of each query of the plan, or an empty mapping.
@@ -200,11 +200,11 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
         values: Mapping[str, Any],
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
-        """Returns nothing: one round depends on no answers."""
+        """Returns nothing, because one round depends on no noisy results."""
         return {}
 
     def settled(self, schema: Schema, epsilon: float) -> Self:
-        """Returns the method as it is: what it asks does not depend on ε."""
+        """Returns the method unchanged, because its queries do not depend on ε."""
         return self
 
     def _embeddings_and_counts(self, schema: Schema) -> dict[str, Embedding]:

@@ -1,11 +1,14 @@
-"""Methods that train step by step on noisy sums over private records.
+"""Base of methods that train step by step on noisy sums over private records.
 
-A method states what the gate computes in a step, as one of three abilities: the loss of
-one record, which the gate differentiates, clips and sums (`LearnsByGradients`); a
-vector of a whole sample (`AsksSamples`); or what the teacher of a shard learns and
-answers (`AsksTeachers`). And it states a `Trainer`, which sees nothing but the noisy
-sums. `GradientMethod` derives the plan, the training loop and the release. Every step
-uses the records, so that the whole training is part of the query.
+A method states what the gate computes in a step, by one of three abilities:
+
+- `LearnsByGradients`: the loss of one record, whose gradient the gate clips and sums;
+- `AsksSamples`: a vector of a whole sample;
+- `AsksTeachers`: how the teacher of a shard is trained, and what it returns.
+
+It also states a `Trainer`, which receives the noisy sums only. `GradientMethod` derives
+the plan, the training loop and the release. Every step uses the records, so the
+complete training is part of the query.
 """
 
 from __future__ import annotations
@@ -146,7 +149,7 @@ class AsksBeforeSteps(ABC):
 
 
 class AsksAfterSteps(ABC):
-    """The ability to ask queries of the same plan that depend on what was trained."""
+    """Ability to have queries in the same plan that depend on trained parameters."""
 
     @abstractmethod
     def queries(
@@ -164,9 +167,9 @@ class AsksAfterSteps(ABC):
 class GradientMethod(Settings, Method, TrainsAtGate):
     """Base of methods that train step by step.
 
-    A method states `gradient_plan` and `training`, one of the abilities
-    `LearnsByGradients`, `AsksSamples` and `AsksTeachers`, and what a release ends with:
-    a model, by the ability `TrainsModel`, or what a generator is fitted to.
+    A method implements `gradient_plan` and `training`, and one of the abilities
+    `LearnsByGradients`, `AsksSamples` and `AsksTeachers`. It also states the result of
+    a release: a model (ability `TrainsModel`), or what a generator is fitted to.
 
     Examples:
         >>> from noisegate import Budget, DPGAN, Schema
@@ -184,19 +187,19 @@ class GradientMethod(Settings, Method, TrainsAtGate):
 
     @abstractmethod
     def gradient_plan(self, schema: Schema, budget: Budget) -> StepQuery:
-        """Returns the steps, and any queries beside them, without their noise."""
+        """Returns the steps, and any further queries, without their noise."""
 
     @abstractmethod
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
-        """Returns the training at its start.
+        """Returns the training in its initial state.
 
         Args:
             schema: Public schema of the records.
             plan: The calibrated plan.
             batch: Expected number of records in the sample of a step.
-            device: Where torch computes.
+            device: Device on which torch computes.
         """
 
     def plan(self, schema: Schema, budget: Budget) -> Plan:
@@ -206,8 +209,8 @@ class GradientMethod(Settings, Method, TrainsAtGate):
     def is_resumable(self, plan: Plan) -> bool:
         """Returns whether an interrupted run of a plan can continue.
 
-        It cannot where answers to queries beside the steps would be lost, or where the
-        gate keeps teachers in memory alone.
+        It cannot if results of further queries would be lost, or if the gate holds
+        teachers in memory only.
         """
         return not plan.releases and not isinstance(self, AsksTeachers)
 
@@ -227,9 +230,9 @@ class GradientMethod(Settings, Method, TrainsAtGate):
             plan: The calibrated plan.
             journal: File that counts the steps begun; None for a run that is not
                 resumed.
-            device: Where torch computes.
-            microbatch: Records whose gradients are computed at once; None for what fits
-                into memory.
+            device: Device on which torch computes.
+            microbatch: Number of records whose gradients are computed at once; None for
+                as many as fit into memory.
         """
         schema = gate.schema
         public_facts = self.public_facts(schema)
@@ -272,25 +275,25 @@ class GradientMethod(Settings, Method, TrainsAtGate):
         folder: Path | None = None,
         microbatch: int | None = None,
     ) -> Release:
-        """Trains at the gate, and returns what was trained as a release.
+        """Trains at the gate, and returns the trained parameters as a release.
 
         Args:
             gate: Private records and a budget; with `records`, the number of records as
-                far as the public knows.
-            plan: What `plan` gave for them; None to make it.
-            report: Called with the number of steps done after each of them.
-            device: Where torch computes.
-            folder: Where to keep the state of an interrupted run, and to resume it.
-                Steps whose outcome was lost in a crash stay spent; the run is shorter
-                by them. Runs with queries, or on shards, cannot be resumed.
-            microbatch: Records whose gradients are computed at once; None for what fits
-                into memory.
+                publicly known.
+            plan: The result of `plan` for them; None computes it.
+            report: Called with the number of steps done, after each step.
+            device: Device on which torch computes.
+            folder: Folder of the state of an interrupted run, to save and to resume it.
+                Steps whose result was lost in a crash stay spent; the run has fewer
+                steps then. Runs with further queries, or on shards, cannot be resumed.
+            microbatch: Number of records whose gradients are computed at once; None for
+                as many as fit into memory.
 
         Raises:
             UserError: if the schema or the gate is unusable for this method; nothing is
                 spent.
-            BudgetRefusedError: if the ledger refuses.
-            DivergedError: if what is trained is not finite any more; what was spent
+            BudgetRefusedError: if the ledger refuses the cost.
+            DivergedError: if the parameters become infinite or NaN; what was spent
                 stays spent.
         """
         self.check_gate(gate)

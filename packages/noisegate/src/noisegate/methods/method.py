@@ -1,9 +1,10 @@
-"""The base of all methods: plan, query once, fit what was released.
+"""Base of all methods: plan, query once, fit the release.
 
-A method is a class of settings. It chooses queries, a model and defaults, and cannot
-clip, add noise or account: that is the gate's.
+A method is a class of settings. It defines queries, a model and defaults. It does not
+clip, add noise or account for privacy; the gate does.
 
-`Planned` is what `noisegate.plan` returns: what a run would do, by public facts alone.
+`noisegate.plan` returns a `Planned`: the plan of a run, computed from public facts
+only.
 """
 
 from __future__ import annotations
@@ -105,13 +106,13 @@ AUDITED_STEPS: Mapping[str, Any] = MappingProxyType(
 class Method(HasSettings, ABC):
     """Base of all methods.
 
-    A method is a class of settings (`noisegate.settings.settings`) under a name
-    (`noisegate.methods.registry.register`) with a plan, a query, a fit and what this
-    ends with. `noisegate.methods.abilities` has what some can do besides.
+    A method is a class of settings (`noisegate.settings.settings`) with a name
+    (`noisegate.methods.registry.register`), a plan, a query, a fit and the result of
+    the fit. See `noisegate.methods.abilities` for what only some methods can do.
 
-    It is abstract, and a concrete method is final: what differs between methods is
-    stated by data, by abstract methods, or by an ability, and nothing is overridden.
-    There is at most one abstract family between the two, such as
+    The base is abstract, and a concrete method is final: methods differ in data, in the
+    abstract methods that they implement, and in abilities. They override nothing else.
+    Between the two there is at most one abstract family, such as
     `noisegate.methods.gradient.GradientMethod`.
 
     Examples:
@@ -127,7 +128,7 @@ class Method(HasSettings, ABC):
     """
 
     makes: ClassVar[Literal["records", "classifier"]] = "records"
-    """What comes out: a model to draw records from, or a classifier."""
+    """The result of a fit: a model to sample records from, or a classifier."""
     needs_torch: ClassVar[bool] = True
     """Whether torch computes its queries or its fit.
 
@@ -136,39 +137,37 @@ class Method(HasSettings, ABC):
     seeded_fit: ClassVar[bool] = False
     """Whether a release may be fitted again with another seed.
 
-    It may where queries do not depend on the seed.
-    """
+    This is so if the queries do not depend on the seed."""
     fit_class: ClassVar[type[Settings] | None] = None
-    """The settings of a fit, which `fit_options` changes; None for none."""
+    """Class of the settings of the fit, which `fit_options` change; None for none."""
     audit_on: ClassVar[Literal["table", "images", "linked"]] = "table"
-    """The kind of simulated records that it is audited on."""
+    """The kind of simulated records for an audit of the method."""
     audit_files: ClassVar[tuple[Literal["public", "decoder"], ...]] = ()
-    """The settings that point to a made-up file in an audit."""
+    """The settings that name a simulated file in an audit."""
     audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Small settings with which it is audited."""
+    """Small settings for an audit of the method."""
     needs_record_count: ClassVar[bool] = False
     """Whether its steps are scaled by a public number of records."""
     needs_packages: ClassVar[tuple[str, ...]] = ()
-    """Optional packages without which its fit does not run."""
+    """Optional packages that the fit needs."""
     rules_version: ClassVar[int | None] = None
-    """Version of the rules by which queries follow from settings; None for none.
+    """Version of the rules that derive queries from settings; None for none.
 
-    Certificates state it.
-    """
+    Certificates state it."""
     image_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Settings whose default is another one where the records are images."""
+    """Settings with another default if the records are images."""
     table_values: ClassVar[Mapping[str, Collection[Any]]] = MappingProxyType({})
-    """Values of settings with which images are taken as tables of pixels."""
+    """Values of settings for which images are treated as tables of pixels."""
 
     @classmethod
     def for_schema(
         cls, schema: Schema, settings: Mapping[str, Any] | None = None
     ) -> Self:
-        """Makes the method for the records of a schema.
+        """Creates the method for the records of a schema.
 
         Args:
-            schema: Public schema of the records. Where they are images, settings that
-                follow from their shape need not be given.
+            schema: Public schema of the records. For images, settings that follow from
+                their shape may be omitted.
             settings: Settings that differ from their defaults.
 
         Raises:
@@ -189,15 +188,15 @@ class Method(HasSettings, ABC):
         """Shape of the images.
 
         Raises:
-            OptionError: if the records are no images.
+            OptionError: if the records are not images.
         """
         return read_shape(getattr(self, "image", None))
 
     def fit_settings(self) -> Any:
-        """Returns the settings of the fit: defaults, with `fit_options` on top.
+        """Returns the settings of the fit: the defaults, changed by `fit_options`.
 
         Returns:
-            An object of `fit_class`, or None where there is no such class.
+            An object of `fit_class`, or None if there is no such class.
 
         Raises:
             OptionError: if a fit option is unusable.
@@ -227,11 +226,11 @@ class Method(HasSettings, ABC):
 
     @abstractmethod
     def query(self, gate: Gate, plan: Any = None) -> Release:
-        """Asks the queries: the one time that private records are used.
+        """Releases the noisy results of the queries, the only use of private records.
 
         Args:
             gate: Private records and a budget.
-            plan: What `plan` gave for them; None to make it.
+            plan: The result of `plan` for them; None computes it.
         """
 
     @abstractmethod
@@ -243,17 +242,17 @@ class Method(HasSettings, ABC):
         Args:
             release: A release of this method.
             device: "auto", "cpu", "cuda" or "mps".
-            plan: The plan of the release, which holds the feature maps; None to make
+            plan: The plan of the release, which contains the feature maps; None creates
                 them again.
         """
 
     @abstractmethod
     def synthesizer(self, release: Release, fitting: Any) -> Any:
-        """Returns what a fit has reached: a synthesizer, or a classifier.
+        """Returns the result of a fit: a synthesizer, or a classifier.
 
         Args:
             release: The release that was fitted.
-            fitting: What `fitting` returned for it.
+            fitting: The fit that `fitting` returned for it.
         """
 
     def planned(
@@ -264,13 +263,13 @@ class Method(HasSettings, ABC):
         *,
         reason: bool = False,
     ) -> Planned:
-        """Returns what is known of a run before it.
+        """Returns the plan of a run with its predictions.
 
         Args:
             schema: Public schema of the records.
             budget: Privacy guarantee of the run.
-            records: Number of records, as far as the public knows.
-            reason: Whether to say why the method is chosen.
+            records: Number of records as publicly known.
+            reason: Whether to state why the method was selected.
         """
         explanation = None
         verdict = None
@@ -290,10 +289,10 @@ class Method(HasSettings, ABC):
         )
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what the method takes as public, for the certificate.
+        """Returns the public facts that the method uses, for the certificate.
 
-        That is its settings, the version of its rules where it has any, digests of the
-        public files that it uses, and what else it states.
+        These are its settings, the version of its rules if it has any, digests of its
+        public files, and further facts of the method.
         """
         facts: dict[str, Any] = {"settings": self.to_json()}
         if self.rules_version is not None:
@@ -305,13 +304,13 @@ class Method(HasSettings, ABC):
         return facts
 
     def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the query, before anything is spent.
+        """Checks that the query can run, before anything is spent.
 
         Raises:
-            OptionError: if it is no gate, or no number of records is public and the
-                method needs one.
-            DataError: if public records of the method are private ones too, by what
-                their files hold.
+            OptionError: if `gate` is not a gate, or the method needs a public number of
+                records and there is none.
+            DataError: if public records of the method are private ones too, by the
+                contents of their files.
         """
         if not hasattr(gate, "budget"):
             raise OptionError(
@@ -331,13 +330,13 @@ class Method(HasSettings, ABC):
                 gate.check_apart(self.public)
 
     def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent.
+        """Checks that the fit can run, before any budget is spent.
 
         Args:
             device: "auto", "cpu", "cuda" or "mps".
 
         Raises:
-            UserError: if the device is not here, a fit option is unusable or an
+            UserError: if the device does not exist, a fit option is unusable or an
                 optional dependency is missing.
         """
         from noisegate.devices import check_device, choose_device
@@ -366,15 +365,16 @@ class Method(HasSettings, ABC):
         report: Callable[[FitState], None] | None = None,
         plan: Any = None,
     ) -> Synthesizer:
-        """Fits a synthesizer to a release; post-processing, which costs no privacy.
+        """Fits a synthesizer to a release: post-processing, which costs no privacy.
 
-        A `noisegate.errors.FitWarning` says where it ended far from the release.
+        A `noisegate.errors.FitWarning` is given if the model differs much from the
+        release.
 
         Args:
             release: A release of this method.
             device: "auto", "cpu", "cuda" or "mps".
             report: Called with the state of the fit after every step.
-            plan: The plan of the release; None to make what it holds again.
+            plan: The plan of the release; None computes its contents again.
         """
         fitting = self.fitting(release, device=device, plan=plan)
         fitting.run(report)
@@ -395,21 +395,21 @@ class Method(HasSettings, ABC):
         convert: Callable[[Any], Any] | None = None,
         **run: Any,
     ) -> Synthesizer:
-        """Fits a synthesizer to private records; a classifier, if the method makes one.
+        """Fits a synthesizer, or the classifier of the method, to private records.
 
         Args:
             data: A gate, which has a budget; or records, with `run`.
-            device: "auto", "cpu", "cuda" or "mps"; methods that compute on the CPU
-                alone only check it.
-            report: With a gate, called after every step.
-            convert: With a gate, applied to the Arrow tables that `Synthesizer.sample`
+            device: "auto", "cpu", "cuda" or "mps". Methods that run on the CPU only
+                just check it.
+            report: With a gate: called after every step.
+            convert: With a gate: applied to the Arrow tables that `Synthesizer.sample`
                 returns.
-            run: With records, what `noisegate.fit` takes: ``schema``, ``epsilon``,
-                ``ledger``, ``dataset``, ``out``.
+            run: With records: the options of `noisegate.fit`, such as ``schema``,
+                ``epsilon``, ``ledger``, ``dataset`` and ``out``.
 
         Raises:
-            UserError: if anything given is unusable; nothing is spent.
-            BudgetRefusedError: if the ledger refuses.
+            UserError: if an argument or the data is unusable; nothing is spent.
+            BudgetRefusedError: if the ledger refuses the cost.
 
         Examples:
             >>> import pyarrow as pa

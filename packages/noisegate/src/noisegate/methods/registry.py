@@ -33,7 +33,7 @@ def method_named(
     *,
     makes: Literal["records", "classifier"] | None = None,
 ) -> type[Method]:
-    """Returns the method of a name.
+    """Returns the method with a name.
 
     Args:
         name: The name; "auto" for the default of the schema's records.
@@ -72,12 +72,12 @@ def _default_for(schema: "Schema | LinkedSchema | None") -> str:
 def make_for(
     name: str, schema: "Schema | LinkedSchema", settings: Mapping[str, Any]
 ) -> Method:
-    """Makes a method for the records of a schema.
+    """Creates a method for the records of a schema.
 
     Args:
         name: Name of the method; "auto" for the default.
-        schema: Public schema of the records. Where they are images, settings that
-            follow from it need not be given.
+        schema: Public schema of the records. For images, settings that follow from it
+            may be omitted.
         settings: Settings that differ from their defaults.
 
     Raises:

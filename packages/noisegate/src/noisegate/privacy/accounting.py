@@ -118,18 +118,18 @@ def epsilon(
     """Computes ε of the composition of events (G-03).
 
     Args:
-        events: What was run, or is to be. Each states its sensitivity under
-            `adjacency`.
+        events: The events that were run, or are planned. Each states its sensitivity
+            under `adjacency`.
         delta: δ of the guarantee, in (0, 1).
-        adjacency: What neighbours are. Only steps on Poisson samples need it, since
-            they state the norm of a record.
+        adjacency: The neighbouring relation. Only steps on Poisson samples need it,
+            because they state the norm of a record.
 
     Returns:
-        An upper bound on ε; 0 without events, infinite where the samplers alone cost
-        more than `delta`.
+        An upper bound on ε; 0 without events; infinite if the samplers alone cost more
+        than `delta`.
 
     Raises:
-        CalibrationError: if an event, or the events together, cannot be accounted.
+        CalibrationError: if an event, or the events together, cannot be accounted for.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
@@ -731,14 +731,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """Computes how large μ may be for a guarantee.
+    """Computes the largest Gaussian-DP parameter μ for a guarantee.
 
     Args:
         epsilon: ε of the guarantee, positive.
         delta: δ of the guarantee, in (0, 1).
 
     Returns:
-        A lower bound on the largest μ for which a μ-GDP mechanism is (ε, δ)-DP.
+        A lower bound on the largest μ for which every μ-GDP mechanism is (ε, δ)-DP.
 
     Examples:
         >>> from noisegate.privacy.accounting import gaussian_epsilon, mu_for

@@ -108,17 +108,17 @@ class Adjacency(Enum):
 
 
 class Sampler(Enum):
-    """How Gaussian noise was drawn: each way with its own proof.
+    """How Gaussian noise was drawn. Each sampler has its own proof.
 
     DISCRETE_GAUSSIAN
         Exactly, on the integers, by OpenDP (G-04).
     ROUNDED_GAUSSIAN
-        In float64, and rounded to a grid (G-05). Only certificates of earlier versions
-        state it; it is drawn no more.
+        In float64, rounded to a grid (G-05). It is used no more; only certificates of
+        earlier versions state it.
     CONVOLVED_GAUSSIAN
         As a weighted sum of samples from a table of a discrete Gaussian (G-18).
     SUMMED_GAUSSIAN
-        As the sum of discrete Gaussians, of which each silo draws one (G-32).
+        As the sum of discrete Gaussians, one for each silo (G-32).
 
     Examples:
         >>> from noisegate.privacy.events import Sampler
@@ -146,12 +146,12 @@ class Gaussian:
     """One sum over all records, with Gaussian noise added once to each coordinate.
 
     Attributes:
-        name: The query that was answered.
-        sensitivity: L2 sensitivity of the sum, in grid units. What it counts exactly,
-            such as a distance or the norm of one record, depends on the event that it
-            is part of.
+        name: Name of the query.
+        sensitivity: L2 sensitivity of the sum, in grid units. Its exact meaning, such
+            as a distance or the norm of one record, depends on the event that it is
+            part of.
         noise_std: Standard deviation of the noise on each coordinate, in grid units.
-        coordinates: How many coordinates were released.
+        coordinates: Number of coordinates that were released.
         sampler: How the noise was drawn.
 
     Examples:
@@ -175,7 +175,7 @@ class Gaussian:
 
     @property
     def noise_multiplier(self) -> float:
-        """Standard deviation of the noise over the sensitivity."""
+        """Ratio of the standard deviation of the noise to the sensitivity."""
         return self.noise_std / self.sensitivity
 
 
@@ -276,10 +276,10 @@ class Sampled(_OfGaussian):
 
     Attributes:
         event: One step. Its sensitivity is the largest L2 norm of one record's vector,
-            whatever the adjacency: the accountant knows what a replaced record does to
-            a sampled sum.
-        rate: Probability with which each record enters a step's sample, in (0, 1].
-        steps: How many steps were run.
+            whatever the adjacency: the accountant computes the effect of a replaced
+            record on a sampled sum.
+        rate: Probability that a record is in the sample of a step, in (0, 1].
+        steps: Number of steps.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
@@ -307,16 +307,16 @@ class Sampled(_OfGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class Batched(_OfGaussian):
-    """Steps, each a noisy vector of a sample, from any function of the sample (G-24).
+    """Steps, each a noisy vector that is any function of a sample (G-24).
 
     Attributes:
         event: One step. Its sensitivity is the largest L2 distance between the vectors
             of any two samples, whatever the adjacency: twice the norm that vectors are
             clipped to.
-        rate: Probability with which each record enters a step's sample, in (0, 1].
-        steps: How many steps were run.
-        shards: Number of disjoint shards that are used in turn, one a step; 1 for
-            Poisson samples of all records. With several, `rate` is 1.
+        rate: Probability that a record is in the sample of a step, in (0, 1].
+        steps: Number of steps.
+        shards: Number of disjoint shards that are used in turn, one for each step; 1
+            for Poisson samples of all records. With several shards, `rate` is 1.
 
     Examples:
         >>> from noisegate.privacy.events import Batched, Gaussian, Sampler
@@ -347,7 +347,7 @@ class Batched(_OfGaussian):
 
     @property
     def steps_of_a_record(self) -> int:
-        """How many steps one record can take part in, at most: those of its shard."""
+        """Largest number of steps that one record can be in: those of its shard."""
         return -(-self.steps // self.shards)
 
 
@@ -390,18 +390,18 @@ class Sharded(_OfGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholded(_OfGaussian):
-    """Noisy counts of the keys that occur, where they reach a threshold (G-15).
+    """Noisy counts of the keys that occur, released if they reach a threshold (G-15).
 
-    Nobody has listed the keys beforehand: which ones occur is private.
+    The keys are not listed in advance: the set of keys that occur is private.
 
     Attributes:
         event: The counts. Their sensitivity is that of the counts of all keys that
             occur in both neighbours. Their coordinates are a public upper bound on the
             number of keys that can occur; the number itself is private. Their sampler
-            is the discrete Gaussian, for which alone this is proved.
+            is the discrete Gaussian, the only one with a proof for this event.
         threshold: Smallest noisy count that is released, in grid units.
         weight: What one record adds to the count of each of its keys, in grid units.
-        keys: How many keys one record may have.
+        keys: Largest number of keys of one record.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon, threshold_probability
@@ -448,13 +448,13 @@ class Thresholded(_OfGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroConcentrated:
-    """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
+    """An adaptive mechanism that, as a whole, is ρ-zCDP under the adjacency of the run.
 
     Attributes:
-        name: The query; the names of the values that came of it begin with it and a
+        name: Name of the query. The names of its released values begin with it and a
             slash.
-        rho: The ρ that the mechanism was given to spend.
-        mechanism: What ran, and whose proof the ρ rests on.
+        rho: The ρ that the mechanism may spend.
+        mechanism: The mechanism, whose proof the ρ is based on.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon

@@ -402,10 +402,10 @@ def split_arrays(
 
 
 def plan_steps(budget: Budget, query: StepQuery) -> Plan:
-    """Plans steps, and the queries beside them, with about the least noise.
+    """Plans steps and further queries with approximately the least noise.
 
-    The queries get theirs first: their part of the Gaussian-DP μ² that the budget
-    allows. The steps get the least noise with which ε of all together is kept.
+    The queries get their share of the Gaussian-DP μ² of the budget first. The steps
+    then get the least noise with which all together keep ε.
 
     Args:
         budget: The guarantee that steps and queries together must keep.
@@ -413,8 +413,8 @@ def plan_steps(budget: Budget, query: StepQuery) -> Plan:
 
     Raises:
         OptionError: if a unit of `budget` may have several records, for which no bound
-            is proved on samples.
-        CalibrationError: if no noise can give the guarantee.
+            is proved with samples.
+        CalibrationError: if no noise gives the guarantee.
 
     Examples:
         >>> from noisegate import Budget
@@ -693,7 +693,7 @@ class GradientQuery(StepQuery):
     """
 
     factored: bool = False
-    """Whether gradients are products of two factors (`FactoredLoss`), of one parameter
+    """Whether gradients are products of two factors (`FactoredLoss`), for one parameter
     (groups, outputs, inputs)."""
 
     def __post_init__(self) -> None:
@@ -707,17 +707,17 @@ class GradientQuery(StepQuery):
             )
 
     def event(self, step: Gaussian) -> Sampled:
-        """Returns the private event that all steps together are."""
+        """Returns the private event that consists of all steps."""
         return Sampled(event=step, rate=self.sampling_probability, steps=self.steps)
 
     @property
     def sensitivity(self) -> int:
-        """Norm bound of one record's gradient in grid units."""
+        """Norm bound of one record's gradient, in grid units."""
         return FACTOR_UNITS**2 if self.factored else UNITS
 
     @property
     def grid(self) -> Grid:
-        """The grid that gradients are clipped and rounded on."""
+        """The grid to which gradients are clipped and rounded."""
         return Grid(norm=self.clip_norm)
 
     @property

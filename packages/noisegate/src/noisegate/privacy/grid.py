@@ -79,14 +79,14 @@ def check_record_limit(records: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GridBound:
-    """The promise that every record's vector is integer, with a bounded L2 norm.
+    """Bound on the vectors of records: they are integer, with a bounded L2 norm.
 
-    A sum of such vectors, each placed in the column of a matrix that its record
-    chooses, has the sensitivities of G-01.
+    Each vector is added to one column of a matrix, which its record determines. The sum
+    of such vectors has the sensitivities of G-01.
 
     Attributes:
         units: Largest norm, in grid units; a positive integer.
-        nonnegative: Whether no coordinate of a vector is below zero.
+        nonnegative: Whether no coordinate of a vector is negative.
 
     Examples:
         >>> from noisegate.privacy.events import Adjacency
@@ -114,12 +114,13 @@ class GridBound:
     def sensitivity_squared(self, adjacency: Adjacency) -> int:
         """Returns the squared L2 sensitivity of the sum, exactly (G-01).
 
-        An added record moves the sum by one vector, of norm B. A replaced one moves it
-        by the difference of two, whose square is at most (2B)²; or 2B² where no
-        coordinate is negative, as two such vectors are at most at a right angle.
+        An added record changes the sum by one vector, of norm at most B. A replaced
+        record changes it by the difference of two vectors, whose square is at most
+        (2B)². If no coordinate is negative, it is at most 2B², because the angle
+        between two such vectors is at most a right angle.
 
         Args:
-            adjacency: What neighbours are.
+            adjacency: The neighbouring relation.
 
         Returns:
             The square, in squared grid units.
@@ -135,7 +136,7 @@ class GridBound:
         """Returns the L2 sensitivity of the sum (G-01).
 
         Args:
-            adjacency: What neighbours are.
+            adjacency: The neighbouring relation.
 
         Returns:
             The sensitivity in grid units, rounded up to an integer.
@@ -151,8 +152,8 @@ class Grid:
 
     Attributes:
         norm: The L2 norm that a record's vector is clipped to, positive.
-        nonnegative: Whether negative coordinates are set to zero. The claim is
-            enforced, not trusted.
+        nonnegative: Whether vectors have no negative coordinates. This is enforced, not
+            trusted: negative coordinates are set to zero.
         centre: Public vector that is subtracted from every record's vector before
             clipping, or None.
 
@@ -201,20 +202,22 @@ class Grid:
     def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
         """Clips vectors and rounds them toward zero to the grid (G-02).
 
-        Most rows are far inside the ball or far outside, and a fast test tells which;
-        the others are decided by integers, one by one.
+        Most rows are far inside the ball or far outside, which a fast test decides. The
+        other rows are decided in integer arithmetic, one by one.
 
-        What a change must keep: no row leaves the ball, and the bits of a row are the
-        same in every company. `test_adversarial_rows_stay_inside_the_ball`,
+        A change of this function must preserve two properties: no row is outside the
+        ball, and the bits of a row do not depend on the other rows. These tests check
+        them: `test_adversarial_rows_stay_inside_the_ball`,
         `test_rows_close_to_the_bound_stay_inside_the_ball` and
-        `test_a_row_has_the_same_bits_in_every_company` watch over this.
+        `test_a_row_has_the_same_bits_in_every_company`.
 
         Args:
-            vectors: One vector a record, (records, coordinates), float32 or float64.
+            vectors: One vector for each record, (records, coordinates), float32 or
+                float64.
 
         Returns:
             Integer vectors in grid units, (records, coordinates), whose norm is at most
-            `UNITS` exactly. Each depends on its own row alone; a row with a NaN or an
+            `UNITS` exactly. Each depends on its own row only. A row with a NaN or an
             infinite entry becomes zeros.
 
         Raises:

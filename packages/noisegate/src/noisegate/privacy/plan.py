@@ -197,27 +197,26 @@ def _check_range(name: str, value: float, low: float, high: float, hint: str) ->
 class Query:
     """One sum over all records of a vector of bounded norm.
 
-    With labels, the vector of a record goes to the column of its label, so the answer
-    is a matrix, (dim, columns).
+    With labels, the vector of a record is added to the column of its label, so the
+    result is a matrix, (dim, columns).
 
     Attributes:
         name: Unique within the plan.
-        dim: Length of one record's vector; with `adaptive`, the largest that it may
-            have.
-        columns: How many columns (label values) a record's vector may go to; 1 without
-            labels.
+        dim: Length of one record's vector; with `adaptive`, the largest length.
+        columns: Number of columns (label values) that a record's vector may be added
+            to; 1 without labels.
         norm: L2 norm that every vector is clipped to.
-        share: Part of the budget, positive. Shares are relative to their sum, and
+        share: Share of the budget, positive. Shares are relative to their sum, and
             divide the squared Gaussian-DP parameter μ².
         nonnegative: Whether vectors are non-negative; enforced by the gate.
         centre: Public centre to subtract, or None.
-        adaptive: Whether the map is chosen after earlier answers of the same plan. Its
-            norm, its share and its noise are fixed now all the same
-            (docs/guarantees.md, G-13).
-        tables: Number of contingency tables, where the query is about these. Only for
+        adaptive: Whether the map is chosen after earlier noisy results of the same
+            plan. Its norm, share and noise are fixed in advance (docs/guarantees.md,
+            G-13).
+        tables: Number of contingency tables, if the query is about tables. Only for
             forecasts of time.
-        feature_map: The `FeatureMap` from a record to its vector; None where it is
-            known only when other queries are answered.
+        feature_map: The `FeatureMap` from a record to its vector; None if it is known
+            only after other queries.
 
     Raises:
         OptionError: if a size is below 1, or the share is not positive and finite.
@@ -255,15 +254,15 @@ class Query:
         share: float,
         bound: float = 1.0,
     ) -> Query:
-        """Returns the query for the sum of a feature map's vectors.
+        """Creates the query for the sum of a feature map's vectors.
 
         Args:
             name: Unique within the plan.
             feature_map: The map, which states the length and the norm of its vectors.
-            columns: How many columns a record's vector may go to.
-            share: Part of the budget.
-            bound: What the norm of the map is multiplied with, to clip vectors to;
-                below 1, long ones are shortened.
+            columns: Number of columns that a record's vector may be added to.
+            share: Share of the budget.
+            bound: Factor of the map's norm; vectors are clipped to the product. Below
+                1, long vectors are shortened.
         """
         return cls(
             name=name,
@@ -290,14 +289,15 @@ class Query:
 
     @property
     def grid(self) -> Grid:
-        """The grid that vectors are clipped and rounded on, and summed."""
+        """The grid on which vectors are clipped, rounded and summed."""
         return Grid(norm=self.norm, nonnegative=self.nonnegative, centre=self.centre)
 
     def sensitivity(self, budget: Budget) -> int:
         """Returns the L2 sensitivity of the sum to one privacy unit, in grid units.
 
         Args:
-            budget: States the neighbouring relation, and how many records a unit has.
+            budget: Budget, whose neighbouring relation and number of records per unit
+                are used.
         """
         record_bound = self.grid.bound
         unit_bound = record_bound.of_unit(budget.contributions or 1)
@@ -305,7 +305,7 @@ class Query:
 
     @property
     def coordinates(self) -> int:
-        """How many numbers the answer has; with `adaptive`, at most."""
+        """Number of coordinates of the result; with `adaptive`, the largest number."""
         return self.dim * self.columns
 
 
@@ -465,21 +465,20 @@ class NoisySum:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Shown):
-    """What will be run, and the budget that pays for it.
+    """The mechanisms of a run, and the budget that they are charged to.
 
-    Whoever makes one, by whatever way, its cost is computed from its events, and it
-    cannot be made if that exceeds its budget.
+    The cost of a plan is always computed from its events. A plan whose cost exceeds its
+    budget cannot be created.
 
     Attributes:
         budget: The guarantee that is kept.
-        mechanisms: Queries with their noise, in the order in which their events are
-            stated.
-        design: What a method made the plan from, carried for its own use. Neither the
+        mechanisms: Queries with their noise, in the order of their events.
+        design: What a method made the plan from, stored for its own use. Neither the
             gate nor the cost depends on it.
 
     Raises:
-        CalibrationError: if it costs more than the budget, or a mechanism states too
-            little.
+        CalibrationError: if the plan costs more than the budget, or a mechanism states
+            too small a cost.
 
     Examples:
         >>> from noisegate import Budget
@@ -500,11 +499,11 @@ class Plan(Shown):
     def __post_init__(self) -> None:
         """Checks what the mechanisms state, and that the budget covers the cost.
 
-        Whoever makes a plan by another way than those of this room meets this check
-        too.
+        The check also covers plans that were created without the functions of this
+        package.
 
         Raises:
-            CalibrationError: if a mechanism states too little, or the cost is too
+            CalibrationError: if a mechanism states too small a cost, or the cost is too
                 high.
         """
         for mechanism in self.mechanisms:
@@ -519,7 +518,7 @@ class Plan(Shown):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What will be run, for the ledger and the certificate."""
+        """The events that will be run, for the ledger and the certificate."""
         return tuple(mechanism.event for mechanism in self.mechanisms)
 
     @cached_property
@@ -529,7 +528,7 @@ class Plan(Shown):
 
     @property
     def coordinates(self) -> int:
-        """How many numbers will be released, at most."""
+        """Largest number of coordinates that will be released."""
         return sum(mechanism.coordinates for mechanism in self.mechanisms)
 
     @property
@@ -543,11 +542,11 @@ class Plan(Shown):
 
     @property
     def has_only_sums(self) -> bool:
-        """Whether all that is asked are sums over all records."""
+        """Whether all queries are sums over all records."""
         return len(self.releases) == len(self.mechanisms)
 
     def release(self, name: str) -> NoisySum:
-        """Returns the sum that answers a query, by its name.
+        """Returns the noisy sum of a query, by the query's name.
 
         Raises:
             StopIteration: if the plan has no such query.
@@ -556,7 +555,7 @@ class Plan(Shown):
 
     @property
     def maps(self) -> dict[str, Any]:
-        """The feature map of each query that has one already, by the query's name."""
+        """The feature map of each query whose map is known already, by name."""
         return {
             release.query.name: release.query.feature_map
             for release in self.releases
@@ -564,7 +563,7 @@ class Plan(Shown):
         }
 
     def restricted_to(self, names: Container[str]) -> Plan:
-        """Returns the plan of some of the queries, with the noise that they have here.
+        """Returns the plan of some of the queries, with unchanged noise.
 
         Args:
             names: Names of the queries; others are left out.
@@ -577,7 +576,7 @@ class Plan(Shown):
     def with_shared_noise(self) -> Plan:
         """Returns the plan with noise that several silos draw in shares (G-32).
 
-        Standard deviations stay, and it costs the same.
+        Standard deviations and cost are unchanged.
         """
         releases = tuple(
             replace(release, sampler=Sampler.SUMMED_GAUSSIAN)
@@ -586,7 +585,7 @@ class Plan(Shown):
         return replace(self, mechanisms=releases)
 
     def card(self) -> ResultCard:
-        """Returns queries and costs, as a card for a terminal or a notebook."""
+        """Returns queries and costs as a card for a terminal or a notebook."""
         description = self.describe(None)
         rows = [_card_row(release) for release in description.get("releases", ())]
         facts = {
@@ -613,7 +612,7 @@ class Plan(Shown):
         """Returns the plan as a JSON object.
 
         Args:
-            records: Public guess of the number of records, or None.
+            records: Public estimate of the number of records, or None.
         """
         described: dict[str, Any] = {
             "epsilon": self.budget.epsilon,
@@ -682,18 +681,18 @@ def _seconds_per_record(query: Query) -> float:
 def plan_sums(budget: Budget, queries: Sequence[Query], *, design: Any = None) -> Plan:
     """Plans sums over all records, with the least noise that keeps a budget.
 
-    Queries with parameters μᵢ compose to μ² = Σ μᵢ², exactly. So the μ² that the budget
-    allows is split in proportion to the shares, nothing is lost by several queries, and
-    the noise of each is its sensitivity over its μᵢ.
+    Queries with parameters μᵢ compose to μ² = Σ μᵢ², exactly. So the μ² of the budget
+    is split in proportion to the shares, and nothing is lost by having several queries.
+    The noise of each query is its sensitivity divided by its μᵢ.
 
     Args:
         budget: The guarantee that all queries together must keep.
         queries: At least one, each with its own name.
-        design: What a method made the plan from, carried for its own use.
+        design: What a method made the plan from, stored for its own use.
 
     Raises:
-        OptionError: if there is no query, or two have one name.
-        CalibrationError: if a query would need more or less noise than can be drawn.
+        OptionError: if there is no query, or two have the same name.
+        CalibrationError: if a query needs less or more noise than can be drawn.
 
     Examples:
         >>> from noisegate import Budget

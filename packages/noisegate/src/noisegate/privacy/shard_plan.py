@@ -30,12 +30,13 @@ from noisegate.settings import Within, settings
 
 @settings
 class BatchQuery(StepQuery):
-    """Vectors of whole samples, each from any function of its sample (G-24).
+    """Vectors of whole samples, each any function of its sample (G-24).
 
     Vectors are clipped as a whole. A sample is a Poisson sample of all records; or,
-    with `shards`, one of as many disjoint parts of them, in turn. The sensitivity is
-    the diameter of what vectors can be, 2 · clip_norm. Use it for losses that are no
-    sum over records; otherwise a `GradientQuery` has half the noise.
+    with `shards`, one of several disjoint parts of the records, in turn. The
+    sensitivity is the largest distance between two clipped vectors, 2 · clip_norm. Use
+    this query for losses that are not a sum over records. For other losses, a
+    `GradientQuery` needs half the noise.
 
     Examples:
         >>> from noisegate import Budget
@@ -58,8 +59,8 @@ class BatchQuery(StepQuery):
     shards: Annotated[
         int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"
     ] = 1
-    """Number of disjoint shards, used whole and in turn, with sampling probability 1; 1
-    for Poisson samples."""
+    """Number of disjoint shards. They are used completely and in turn, with sampling
+    probability 1; 1 for Poisson samples."""
 
     def __post_init__(self) -> None:
         """Checks that shards are used whole, and not sampled too."""
@@ -73,7 +74,7 @@ class BatchQuery(StepQuery):
             )
 
     def event(self, step: Gaussian) -> Batched:
-        """Returns the private event that all steps together are."""
+        """Returns the private event that consists of all steps."""
         return Batched(
             event=step,
             rate=self.sampling_probability,
@@ -83,12 +84,12 @@ class BatchQuery(StepQuery):
 
     @property
     def sensitivity(self) -> int:
-        """Largest distance between two vectors in grid units."""
+        """Largest distance between two vectors, in grid units."""
         return 2 * UNITS
 
     @property
     def grid(self) -> Grid:
-        """The grid that vectors are clipped and rounded on."""
+        """The grid to which vectors are clipped and rounded."""
         return Grid(norm=self.clip_norm)
 
     @property

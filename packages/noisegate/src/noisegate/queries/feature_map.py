@@ -40,17 +40,17 @@ _NO_CONSTANTS: Constants = MappingProxyType({})
 class FeatureMap(Protocol):
     """Maps each record to a vector of bounded norm.
 
-    A map is public: it is built without looking at any private record. The vector of a
-    record must be a function of that record alone, bit for bit, whatever the other
-    records of its batch are and wherever it stands among them.
+    A map is public: it is created without any private record. The vector of a record
+    must be a function of that record only, bit for bit. It must not depend on the other
+    records of the batch, or on the record's position among them.
 
-    The gate calls a map with batches of one fixed size, probes it for that property on
-    simulated records, and clips what it returns. So a map that breaks its promise on
-    the norm costs accuracy, never privacy.
+    The gate calls a map with batches of one fixed size. It tests this property on
+    simulated records, and clips the vectors. So a map with a wrong norm costs accuracy,
+    never privacy.
 
-    A generator of tables is fitted through maps that have `of_cells` (`CellMap`), one
-    of images through maps that have `of_points` (`PointMap`): the same features in
-    torch, differentiable, up to rounding.
+    A generator of tables is fitted through maps with `of_cells` (`CellMap`), a
+    generator of images through maps with `of_points` (`PointMap`). These methods
+    compute the same features in torch, differentiably, up to rounding.
 
     Examples:
         >>> import numpy as np
@@ -74,11 +74,11 @@ class FeatureMap(Protocol):
 
     @property
     def norm(self) -> float:
-        """L2 norm that no vector exceeds."""
+        """Largest L2 norm of a vector."""
 
     @property
     def nonnegative(self) -> bool:
-        """Whether every coordinate of every vector is at least zero."""
+        """Whether all coordinates of all vectors are zero or more."""
 
     def __call__(self, records: EncodedTable) -> Vectors:
         """Computes the vectors of records, float32, (rows, dim)."""
@@ -329,9 +329,9 @@ def torch_forms(
 
 @dataclass(frozen=True)
 class Counts:
-    """Maps every record to the number 1, so that sums are numbers of records.
+    """Maps every record to the number 1, so that a sum is a number of records.
 
-    Summed for each label, they are the numbers of records with each label.
+    Summed for each label, these are the numbers of records with each label.
 
     Examples:
         >>> from noisegate import Schema

@@ -82,13 +82,13 @@ class UnexpectedType(Exception):  # noqa: N818 - for callers, who make an error 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a parser returns: a number for each cell.
+    """The result of a parser: a number for each cell.
 
     Attributes:
-        numbers: float64 numbers, int64 units, or int32 codes, (cells,); meaningless
-            where a mask is set.
-        is_bad: Which cells hold something that the kind of column does not allow.
-        is_missing: Which cells are no null, yet hold nothing: a NaN among floats.
+        numbers: float64 numbers, int64 units, or int32 codes, (cells,); arbitrary where
+            a mask is set.
+        is_bad: Which cells contain something that the kind of column does not allow.
+        is_missing: Which cells are not null, but missing: NaN among floats.
 
     Examples:
         >>> import pyarrow as pa
@@ -370,17 +370,17 @@ def _parse_iso_timestamp(text: str) -> int | None:
 def parse_distinct_texts(
     values: pa.Array, parse: Callable[[str], int | float | None]
 ) -> Parsed:
-    """Parses each distinct text once, with a function.
+    """Parses each distinct text once with a function.
 
     Args:
         values: Text without nulls.
-        parse: Returns the number of a text, or None if it has none.
+        parse: Function that returns the number of a text, or None if it has none.
 
     Returns:
-        The numbers, int64 where all are integers, (cells,).
+        The numbers, (cells,); int64 if all are integers.
 
     Raises:
-        UnexpectedType: if the cells are no text.
+        UnexpectedType: if the cells are not text.
 
     Examples:
         >>> import pyarrow as pa

@@ -102,12 +102,13 @@ def module_loss(
     module: nn.Module,
     criterion: Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Tensor],
 ) -> RecordLoss:
-    """Returns the loss of a record by a module of torch.
+    """Returns the loss of a record computed by a torch module.
 
     Args:
-        module: The module. Parameters of the loss are its `named_parameters`.
-        criterion: Computes the loss, a scalar: from a function that runs the module on
-            a batch of one, and one record's numeric and coded columns.
+        module: The module. The parameters of the loss are its `named_parameters`.
+        criterion: Function that computes the loss, a scalar. Its arguments are a
+            function that runs the module on a batch of one, and the numeric and coded
+            columns of one record.
 
     Raises:
         OptionError: if a layer computes over the batch or draws randomness; the message

@@ -1,18 +1,20 @@
-"""What kinds of column between two bounds share.
+"""Bases of the kinds of column with two bounds.
 
-Bounds are public knowledge: a value outside them is moved to the nearer bound when data
-are read. The exception are *atoms*, single values that many records have: an atom
-outside the bounds, such as 999 for unknown, is read and written as it is. Another one
-are *limits*, texts such as "<0.5", which are read as atoms; see
-`noisegate.schema.kinds.limits`.
+Bounds are public knowledge: when data are read, a value outside them is moved to the
+nearer bound. There are two exceptions:
 
-A value has two forms: in the type of the kind, such as a date, as schemas state it; and
-as a *number*, which arithmetic is done with, such as the days since 1970-01-01. How
-numbers become positions in [0, 1] is in `noisegate.schema.layout`.
+- *Atoms* are single values that many records have. An atom outside the bounds, such as
+  999 for unknown, is read and written unchanged.
+- *Limits* are texts such as "<0.5", which are read as atoms; see
+  `noisegate.schema.kinds.limits`.
 
-`BoundedColumn` is for all of these kinds. `RealColumn` is for values that fill the
-interval, `SteppedColumn` in another file for those that do not; `NumberColumn` is for
-both where the values are plain numbers.
+A value has two forms: a value of the kind's type, such as a date, which schemas state;
+and a *number* for arithmetic, such as the days since 1970-01-01.
+`noisegate.schema.layout` converts numbers to positions in [0, 1].
+
+`BoundedColumn` is the base of all these kinds. `RealColumn` is for values that fill the
+interval, `SteppedColumn` (in another file) for values on steps. `NumberColumn` is an
+additional base for plain numbers of both.
 """
 
 from __future__ import annotations
@@ -59,34 +61,36 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedColumn(ColumnKind):
-    """A column of values between two public bounds: what all numeric kinds share.
+    """A column of values between two public bounds: the base of all numeric kinds.
 
     Attributes:
         name: Name of the column in the data.
-        lower: Smallest value; smaller ones are moved to it, unless they are atoms.
-        upper: Largest value, above `lower`.
+        lower: Smallest value. Smaller values are moved to it, unless they are atoms.
+        upper: Largest value, above `lower`. Larger values are moved to it, unless they
+            are atoms.
         missing: Whether a value may be absent.
         atoms: Single values that many records have, within the bounds or outside;
             stored in ascending order.
-        format: How text writes the values; see `formats`.
-        type: Arrow type of the column in data, and in samples too; None for that of
-            `decode`.
-        stepped: Whether the values are steps; see `SteppedColumn`.
+        format: Format of the values in text; see `formats`.
+        type: Arrow type of the column in data and in samples; None for the type that
+            `decode` returns.
+        stepped: Whether the values are on steps; see `SteppedColumn`.
         fractional: Whether numbers are float64; else they are int64.
-        scale: What the values are compared as, in words: "dates". Only columns of one
-            scale are compared or subtracted.
-        unit: In which answers count the values, where that is no number as it stands:
-            "days since 1970-01-01"; None where it is.
+        scale: Name of the scale of the values: "dates". Only columns of one scale are
+            compared or subtracted.
+        unit: Unit in which results state the values, if they are not plain numbers:
+            "days since 1970-01-01"; else None.
         is_temporal: Whether the values are days or points in time.
         grades_towards_zero: Whether the values are amounts, most of which may be small
-            beside the bounds, so that fine bins may get finer towards zero.
-        has_bounds_in_table_schema: Whether `table_schema_type` is one that takes a
-            minimum and a maximum.
-        formats: The patterns that `format` may be.
-        reads_every_format: Whether cells are read in each of these, stated or not.
-        checked_value: Returns a value in the type of this kind, or raises a
-            `SchemaError`. It takes the column's name, what the value is called, and the
-            value, as somebody wrote it in a schema file or in Python.
+            compared with the bounds, so that bins may become finer towards zero.
+        has_bounds_in_table_schema: Whether `table_schema_type` is a type with a minimum
+            and a maximum.
+        formats: The patterns that `format` may have.
+        reads_every_format: Whether cells are read in each of `formats`, whatever
+            `format` is.
+        checked_value: Function that returns a value in the type of this kind, or raises
+            a `SchemaError`. It takes the column's name, the name of the value for
+            messages, and the value from a schema file or from Python.
 
     Examples:
         >>> from noisegate.schema import Date
@@ -177,25 +181,25 @@ class BoundedColumn(ColumnKind):
     @property
     @abstractmethod
     def limit_values(self) -> tuple[Any, ...]:
-        """The value that stands for each limit, in the type of the kind.
+        """The value that represents each limit, in the type of the kind.
 
-        They follow from the fields of the column, lie beyond the bounds and all atoms,
-        and differ.
+        These values are computed from the fields of the column. They lie beyond the
+        bounds and all atoms, and are distinct.
         """
 
     @cached_property
     def limit_numbers(self) -> dict[str, float]:
-        """The number that stands for each limit, by its text."""
+        """The number that represents each limit, by the text of the limit."""
         numbers = map(self.to_number, self.limit_values)
         return dict(zip(self.limits, numbers, strict=True))
 
     @property
     def all_atoms(self) -> tuple[Any, ...]:
-        """The atoms that are stated and those that stand for limits, ascending."""
+        """All atoms in ascending order, including those that represent limits."""
         return tuple(sorted((*self.atoms, *self.limit_values)))
 
     def limit_of(self, number: float) -> str | None:
-        """Returns the text of the limit for which a number stands; None for others."""
+        """Returns the text of the limit that a number represents; None for others."""
         for text, limit_number in self.limit_numbers.items():
             if limit_number == number:
                 return text
@@ -206,39 +210,39 @@ class BoundedColumn(ColumnKind):
     @property
     @abstractmethod
     def scale(self) -> str:
-        """What the values are compared as, in words."""
+        """Name of the scale of the values; columns of one scale are comparable."""
 
     @abstractmethod
     def read_value(self, value: Any) -> Any:
-        """Returns one value of the column, as somebody wrote it in a condition.
+        """Returns a value of the column from a condition of the user.
 
         Args:
-            value: The value in the type of the kind, or text without blanks around it.
+            value: A value in the type of the kind, or text without surrounding blanks.
 
         Raises:
-            SchemaError: if it is no value of this kind.
+            SchemaError: if it is not a value of this kind.
         """
 
     @abstractmethod
     def to_number(self, value: Any) -> float:
-        """Returns the number of a value in the type of the kind."""
+        """Converts a value in the type of the kind to a number."""
 
     @abstractmethod
     def value_of(self, number: float) -> Any:
-        """Returns a number in the type of the kind."""
+        """Converts a number to a value in the type of the kind."""
 
     @abstractmethod
     def brief_text(self, number: float) -> str | None:
-        """Returns a number in few letters, for pages: "2024-05-01".
+        """Returns the short text of a number, for pages: "2024-05-01".
 
         Returns:
-            The text; None where it is a number like others.
+            The text; None if the number is shown as a plain number.
         """
 
     # --- Cells. ---
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses cells, in the format of the column if it has one; limits as such."""
+        """Parses cells in the format of the column, if it has one, and its limits."""
         return self.parse_around_limits(cells, self._parse_measured)
 
     def _parse_measured(self, cells: pa.Array) -> Parsed:
@@ -248,7 +252,7 @@ class BoundedColumn(ColumnKind):
     def parse_around_limits(
         self, cells: pa.Array, parse: Callable[[pa.Array], Parsed]
     ) -> Parsed:
-        """Parses limits to their numbers, and other cells by a parser of the caller."""
+        """Parses limits to their numbers, and other cells with a given parser."""
         if not self.limits:
             return parse(cells)
         bounds = self.to_number(self.lower), self.to_number(self.upper)
@@ -256,31 +260,31 @@ class BoundedColumn(ColumnKind):
 
     @abstractmethod
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses cells that are written as usual, not in a format, to numbers.
+        """Parses cells in the usual notation to numbers.
 
         Args:
-            cells: Text, or any other type of Arrow, without nulls.
+            cells: Text, or another Arrow type, without nulls.
 
         Returns:
-            float64 numbers, or int64 units of a column of steps, not moved to the
-            bounds.
+            float64 numbers, or int64 units of a column on steps. Values out of bounds
+            are not moved.
         """
 
     def parse_formatted(self, cells: pa.Array) -> pa.Array:
-        """Translates cells from the column's format, if any, to plain text."""
+        """Converts cells from the format of the column, if any, to plain text."""
         if self.format is None:
             return cells
         return self.formats.parse(self.format, cells)
 
     def format_cells(self, cells: pa.Array) -> pa.Array:
-        """Writes decoded cells in the column's format, if any; nulls stay."""
+        """Writes decoded cells in the format of the column, if any; nulls stay."""
         if self.format is None:
             return cells
         return self.formats.write(self.format, cells)
 
     @abstractmethod
     def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
-        """Returns numbers in the Arrow type in which tables hold this kind.
+        """Converts numbers to the Arrow type of this kind.
 
         Args:
             numbers: Numbers of the column, arbitrary where missing, (cells,).
@@ -288,14 +292,15 @@ class BoundedColumn(ColumnKind):
         """
 
     def decoded_cells(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
-        """Returns numbers as tables hold this column.
+        """Converts numbers to decoded cells.
 
         Args:
             numbers: Numbers of the column, arbitrary where missing, (cells,).
             is_missing: Which cells are null, (cells,).
 
         Returns:
-            The Arrow type of the kind; text where there is a format, or are limits.
+            Cells of the Arrow type of the kind; text if the column has a format or
+            limits.
         """
         cells = self.format_cells(self.to_arrow(numbers, is_missing))
         if not self.limits:
@@ -307,7 +312,7 @@ class BoundedColumn(ColumnKind):
 
     @property
     def cell_cure(self) -> str:
-        """What a user can do about a cell that does not fit the column."""
+        """Advice to the user about a cell that does not fit the column."""
         limits_cure = ""
         if self.may_have_limits:
             # The cell is private, so that the examples are not made from it.
@@ -374,9 +379,9 @@ def parse_plain_numbers(
 
 
 class NumberColumn(BoundedColumn):
-    """A column of plain numbers: with a fraction if `fractional`, else integers.
+    """A column of plain numbers: float64 if `fractional`, else integers.
 
-    It stands before `RealColumn` or `SteppedColumn` among the bases of a kind.
+    Among the bases of a kind, it comes before `RealColumn` or `SteppedColumn`.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -389,7 +394,7 @@ class NumberColumn(BoundedColumn):
     quick_parser: ClassVar[QuickParser | None] = staticmethod(parse_plain_numbers)
 
     def read_value(self, value: Any) -> float:
-        """Returns a number, or text of one."""
+        """Returns a number from a number or its text."""
         number = value
         if isinstance(value, str):
             try:
@@ -404,11 +409,11 @@ class NumberColumn(BoundedColumn):
         return checked
 
     def brief_text(self, number: float) -> str | None:
-        """Returns the text of a limit; None for a number, which is shown as others."""
+        """Returns the text of a limit; None for a number, which is shown as such."""
         return self.limit_of(number)
 
     def parse_unformatted(self, cells: pa.Array) -> Parsed:
-        """Parses numbers, as float64, or integers, as int64."""
+        """Parses numbers as float64, or integers as int64."""
         from noisegate.schema import parsing
 
         if self.fractional:
@@ -416,7 +421,7 @@ class NumberColumn(BoundedColumn):
         return parsing.parse_integers(cells)
 
     def to_arrow(self, numbers: npt.NDArray[Any], is_missing: Mask) -> pa.Array:
-        """Returns numbers as they are, float64 or int64."""
+        """Converts numbers to float64 or int64."""
         import pyarrow as pa
 
         return pa.array(numbers, mask=is_missing)
@@ -431,7 +436,7 @@ def check_width(column: RealColumn) -> None:
 class RealColumn(BoundedColumn):
     """A column whose values fill the interval between two bounds.
 
-    Values in the type of the kind are numbers: float64.
+    Values in the type of this kind are float64 numbers.
 
     Examples:
         >>> from noisegate.schema import Continuous
@@ -450,12 +455,12 @@ class RealColumn(BoundedColumn):
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Atoms below the lower bound, and those above the upper one."""
+        """Atoms below the lower bound, and atoms above the upper bound."""
         return split_outer_atoms(self.all_atoms, self.lower, self.upper)
 
     @cached_property
     def limit_values(self) -> tuple[float, ...]:
-        """The number that stands for each limit."""
+        """The number that represents each limit."""
         width = self.upper - self.lower
         values = []
         for offset in limit_offsets(self.limits):

@@ -104,9 +104,9 @@ class LevelColumn(CodedColumn):
     """A column of levels that the schema lists, all text or all integers.
 
     Attributes:
-        levels: Every value that the column may hold.
-        other: The level that stands for every value that is not listed; None to refuse
-            such values. A field of those kinds alone that can have one.
+        levels: All levels that the column may have.
+        other: The level that replaces every value that is not in `levels`; None refuses
+            such values. Only some kinds have this field.
 
     Examples:
         >>> from noisegate.schema import Ordinal
@@ -137,7 +137,7 @@ class LevelColumn(CodedColumn):
         return self.levels
 
     def code_of(self, value: Any) -> int | None:
-        """Returns the code of a level; as in data, an integer may be text."""
+        """Returns the code of a level. An integer may be given as text, as in data."""
         if isinstance(value, bool | np.bool_):
             return None
         text = str(value).strip(TEXT_PADDING)
@@ -145,14 +145,14 @@ class LevelColumn(CodedColumn):
         return texts.index(text) if text in texts else None
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses levels, as their codes; another value is bad, or becomes `other`."""
+        """Parses levels as their codes. Another value is bad, or becomes `other`."""
         from noisegate.schema.parsing import parse_codes
 
         return parse_codes(self.levels, cells, other=self.other)
 
     @property
     def expected_value(self) -> str:
-        """What a cell must hold, for messages."""
+        """Description of a valid cell, for messages."""
         return f"one of the {len(self.levels)} levels in the schema"
 
     @property

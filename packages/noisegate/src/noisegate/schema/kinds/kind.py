@@ -1,23 +1,21 @@
-"""What every kind of column can do: the contract that a new kind keeps.
+"""Interface of every kind of column.
 
-A kind is one class in one file, a frozen dataclass. It derives from one of these::
+A kind is one class in one file, a frozen dataclass. It is derived from one of these::
 
-    ColumnKind
-    ├── BoundedColumn          values between two bounds
-    │   ├── RealColumn         real numbers
-    │   ├── SteppedColumn      values a whole number of steps apart
-    │   └── NumberColumn       plain numbers, real ones or on steps: stands before those
-    └── CodedColumn            few values
+    ColumnKind ├── BoundedColumn          values between two bounds │   ├── RealColumn
+    real numbers │   ├── SteppedColumn      values a whole number of steps apart │   └──
+    NumberColumn       plain numbers, real ones or on steps: stands before those └──
+    CodedColumn            few values
         └── LevelColumn        levels of text or integers
 
-A class is one of these bases, which are abstract, or a kind, which no class derives
-from. A kind fills in what its bases leave open and replaces none of their methods, so
-that what stands in a base is what runs. What differs between kinds is stated in
-attributes of their classes, such as `checks` or `default_spelling`.
+A class is either one of these abstract bases, or a kind, from which no class is
+derived. A kind implements the abstract methods of its bases and overrides no other
+method, so that the code in a base is the code that runs. Differences between kinds are
+stated in class attributes, such as `checks` or `default_spelling`.
 
-Whoever reads, encodes, models, decodes or describes a column asks its class, so that no
-other file knows which kinds there are. `noisegate.schema.kinds.registry` finds the
-classes by the names that schema files have for them.
+Code that reads, encodes, models, decodes or describes a column calls methods of its
+class. So no other file depends on the list of kinds. `noisegate.schema.kinds.registry`
+finds the classes by their names in schema files.
 """
 
 from __future__ import annotations
@@ -37,13 +35,12 @@ if TYPE_CHECKING:
 Checks: TypeAlias = tuple[Callable[[Any], None], ...]
 """Checks of the fields of a column, in the order in which they run.
 
-Each takes the column, and raises a `SchemaError` where its fields are unusable. It may
-store a field in canonical form, as `check_bounds` puts the atoms in order.
-"""
+Each takes the column, and raises a `SchemaError` if its fields are unusable. It may
+store a field in canonical form; `check_bounds`, for instance, sorts the atoms."""
 
 
 class QuickParser(Protocol):
-    """Parses a column of text at once, if each cell is a value as it stands."""
+    """Parses a column of text at once, if every cell is a plain value."""
 
     def __call__(
         self, column: Any, texts: pa.Array, missing_markers: pa.Array
@@ -59,31 +56,31 @@ def _identity(value: Any) -> Any:
 class ColumnKind(ABC):
     """A column of some kind.
 
-    What becomes of a cell must follow from that cell and the fields of the column
-    alone, bit for bit.
+    The parsed value of a cell must depend on that cell and the fields of the column
+    only, bit for bit.
 
     Attributes:
         name: Name of the column in the data.
         missing: Whether a value may be absent.
-        type: Arrow type of the column in data, and in samples too; None for that of
-            `decode`.
-        spelling: How text writes the values, and synthetic text too; None for
-            `default_spelling`. A field of those kinds alone that can be spelled.
-        limits: Texts of cells that stand for a number beyond what is measured, such as
-            "<0.5". A field of those kinds alone that hold plain numbers.
+        type: Arrow type of the column in data and in samples; None for the type that
+            `decode` returns.
+        spelling: Notation of the values in text, read and written; None for
+            `default_spelling`. Only some kinds have this field.
+        limits: Texts of cells that stand for a number beyond the range of measurement,
+            such as "<0.5". Only kinds of plain numbers have this field.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
         may_have_limits: Whether a column of this kind may list limits.
-        default_spelling: The spelling where none is stated; None for text as Arrow
+        default_spelling: The notation if the schema states none; None for text as Arrow
             writes it.
-        write_spelling: Writes decoded cells as text; it takes a spelling and the cells.
-            Only kinds that have a spelling need it.
-        spelling_tolerance: How near a number or code must be, to what was meant, that
-            is read from text that a spelling wrote: nearer than this.
-        quick_parser: Parses columns of plain text for `parse_quickly`; None where all
-            text is examined more closely.
-        form_value: Returns a value of a field as TOML has it. It takes the value, or
-            one item of a list: a bound, an atom, a level.
+        write_spelling: Function that writes decoded cells as text. It takes a notation
+            and the cells. Only kinds that have `spelling` need it.
+        spelling_tolerance: Numbers and codes that are read from written text differ
+            from the original ones by less than this.
+        quick_parser: Parser of columns of plain text for `parse_quickly`; None if all
+            text needs `parse_cells`.
+        form_value: Function that converts a value of a field to its TOML value. It
+            takes the value, or one item of a list: a bound, an atom, a level.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -115,7 +112,7 @@ class ColumnKind(ABC):
     @property
     @abstractmethod
     def checks(self) -> Checks:
-        """What is checked of the fields, once each of them has its type."""
+        """Checks of the fields, which run when each field has its type."""
 
     def run_checks(self) -> None:
         """Checks the fields, and stores those that a check puts in canonical form."""
@@ -129,24 +126,24 @@ class ColumnKind(ABC):
         """Parses cells of any Arrow type, without nulls and with blanks stripped.
 
         Raises:
-            UnexpectedType: if the Arrow type holds no values of this kind.
+            UnexpectedType: if the Arrow type has no values of this kind.
         """
 
     def parse_quickly(
         self, texts: pa.Array, missing_markers: pa.Array
     ) -> npt.NDArray[Any] | None:
-        """Parses a column of text at once, if each cell is a value as it stands.
+        """Parses a column of text at once, if every cell is a plain value.
 
-        Most columns of CSV files are like this. What it returns must equal what
-        `parse_cells` makes of the same cells.
+        This is so for most columns of CSV files. The result must equal the result of
+        `parse_cells` for the same cells.
 
         Args:
-            texts: The cells, with blanks around them, (cells,).
+            texts: The cells, with surrounding blanks, (cells,).
             missing_markers: Texts that stand for a missing value.
 
         Returns:
-            A number or code for each cell, (cells,); None if the cells must be looked
-            at more closely.
+            A number or code for each cell, (cells,); None if `parse_cells` must parse
+            the cells.
         """
         if self.quick_parser is None:
             return None
@@ -154,7 +151,7 @@ class ColumnKind(ABC):
 
     @property
     def has_own_text(self) -> bool:
-        """Whether CSV files hold what `write_text` writes; else what Arrow writes."""
+        """Whether CSV files contain the text of `write_text`, or that of Arrow."""
         return self._text_spelling is not None
 
     def write_text(self, cells: pa.Array) -> pa.Array:
@@ -173,12 +170,12 @@ class ColumnKind(ABC):
     @property
     @abstractmethod
     def expected_value(self) -> str:
-        """What a cell must hold, for messages: "a whole number"."""
+        """Description of a valid cell, for messages: "a whole number"."""
 
     @property
     @abstractmethod
     def cell_cure(self) -> str:
-        """What a user can do about a cell that does not fit the column."""
+        """Advice to the user about a cell that does not fit the column."""
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
-"""What kinds of column share whose values lie a whole number of steps apart.
+"""Base of the kinds of column whose values are a whole number of steps apart.
 
-Such values are counted with integers, so that arithmetic on them is exact. Two integers
-describe a value:
+Such values are integers inside the program, so that arithmetic on them is exact. Two
+integers describe a value:
 
 - in *units*, which depend on the kind: the number itself, units of the last decimal,
   days or microseconds since 1970-01-01 (`SteppedColumn.to_units`);
@@ -9,8 +9,8 @@ describe a value:
 
       Integer(lower=10, upper=30, step=10, atoms=[0, 99])
 
-      value     0      10      20      30      99
-      rank      0       1       2       3       4
+      value     0      10      20      30      99 rank      0       1       2       3
+      4
                 ╰ atom outside the bounds      ╰ last_rank
 """
 
@@ -32,7 +32,8 @@ from noisegate.schema.kinds.kind import Checks
 from noisegate.schema.kinds.limits import limit_offsets
 
 MAX_STEPS = 2**53
-"""Largest distance of two bounds, in steps; float64 tells so many apart in [0, 1]."""
+"""Largest distance of two bounds, in steps: float64 can distinguish so many in [0, 1].
+"""
 
 
 def check_step(column: SteppedColumn) -> None:
@@ -81,16 +82,16 @@ class SteppedColumn(BoundedColumn):
     2⁵³ steps apart.
 
     Attributes:
-        step: Distance of two neighbouring values, as the kind states it; None for the
-            smallest distance that the kind has.
-        units_text: What units are, for messages: "days".
-        numbers_per_gap: How many numbers make 1 of the distances that a schema states,
-            steps and gaps of linked tables: above 1 for points in time only, whose
-            distances are stated in seconds.
-        gaps_are_seconds: Whether the distance of two values is a length of time, in
-            seconds, as that of two points in time is.
-        has_cell_for_each_value: Whether a model has a cell for each value where they
-            are few.
+        step: Distance between two neighbouring values, in the unit of the kind; None
+            for the smallest distance of the kind.
+        units_text: Name of the units, for messages: "days".
+        numbers_per_gap: How many of the column's numbers make 1 in the unit of steps
+            and of gaps of linked tables. It is above 1 for points in time only, whose
+            steps are in seconds.
+        gaps_are_seconds: Whether the distance between two values is a length of time in
+            seconds, as for points in time.
+        has_cell_for_each_value: Whether a model has a bin for each value, if there are
+            few values.
 
     Examples:
         >>> from noisegate.schema import Date
@@ -121,8 +122,8 @@ class SteppedColumn(BoundedColumn):
             value: A value in the type of the kind, such as a date.
 
         Returns:
-            The value as a count of units: of 1, of the last decimal, or of days or
-            microseconds since 1970-01-01 (in UTC where there is a time zone).
+            The number of units: of 1, of the last decimal, or of days or microseconds
+            since 1970-01-01 (in UTC if there is a time zone).
         """
 
     @abstractmethod
@@ -130,16 +131,16 @@ class SteppedColumn(BoundedColumn):
         """Converts units to a value in the type of the kind."""
 
     def to_number(self, value: Any) -> float:
-        """Returns a value that has a fraction itself, else its units."""
+        """Converts a value to a number: itself if it has a fraction, else its units."""
         return float(value) if self.fractional else self.to_units(value)
 
     def value_of(self, number: float) -> Any:
-        """Returns a number in the type of the kind."""
+        """Converts a number to a value in the type of the kind."""
         return number if self.fractional else self.from_units(round(number))
 
     @property
     def spacing(self) -> int:
-        """Distance of two neighbouring values, in units."""
+        """Distance between two neighbouring values, in units."""
         if self.step is None:
             return 1
         if self.fractional:
@@ -148,24 +149,24 @@ class SteppedColumn(BoundedColumn):
 
     @property
     def units_per_number(self) -> int:
-        """How many units make 1 of the column's numbers: above 1 for decimals only."""
+        """How many units make 1 of the column's numbers; above 1 for decimals only."""
         return self.to_units(1.0) if self.fractional else 1
 
     @property
     def units_per_gap(self) -> int:
-        """How many units make 1 of the gaps that a schema of linked tables states."""
+        """How many units make 1 in the unit of gaps in a schema of linked tables."""
         return self.units_per_number * self.numbers_per_gap
 
     @cached_property
     def outer_atoms(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Atoms below the lower bound, and those above the upper one, in units."""
+        """Atoms below the lower bound, and atoms above the upper bound, in units."""
         atoms = tuple(self.to_units(atom) for atom in self.all_atoms)
         lower, upper = self.unit_bounds
         return split_outer_atoms(atoms, lower, upper)
 
     @cached_property
     def limit_values(self) -> tuple[Any, ...]:
-        """The value that stands for each limit: units apart, beyond all others."""
+        """The value that represents each limit, beyond all other values."""
         stated_units = [
             self.to_units(value) for value in (self.lower, self.upper, *self.atoms)
         ]
@@ -177,10 +178,10 @@ class SteppedColumn(BoundedColumn):
 
     @property
     def last_rank(self) -> int:
-        """Rank of the largest value; the smallest has rank 0.
+        """Rank of the largest value; the smallest value has rank 0.
 
-        Atoms outside the bounds are counted, as in `Integer(lower=0, upper=2,
-        atoms=[9])`, whose ranks are 0 to 3.
+        Atoms outside the bounds have a rank, too: `Integer(lower=0, upper=2,
+        atoms=[9])` has the ranks 0 to 3.
         """
         first, last = self.unit_bounds
         below, above = self.outer_atoms
