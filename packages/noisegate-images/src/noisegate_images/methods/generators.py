@@ -38,16 +38,16 @@ IMAGE_FIT: Mapping[str, Any] = MappingProxyType(
 
 @settings
 class ImageGeneratorSettings:
-    """Which generator makes the images, and how it is fitted."""
+    """Settings of the generator of images, and of its fit."""
 
     generator: ImageKind = "convolutional"
     """"convolutional", "residual", "sub-pixel" or "fully-connected"."""
     latent: Count = 32
     """Length of the generator's noise vector."""
     hidden: Widths = (200,)
-    """Widths of its fully connected layers."""
+    """Widths of the generator's fully connected layers."""
     channels: Widths = ()
-    """Of its convolutions; empty for the papers'."""
+    """Channels of the generator's convolutions; empty for those of the papers."""
     fit_options: Options = field(default_factory=dict)
     """Changes to the settings of the fit; they cannot change the privacy."""
 

@@ -186,37 +186,42 @@ class JointEmbedding(
             else 0
         )
     )
-    """Random frequencies of each: pixels, gradient orientations, wavelet energies, and what the encoder of drawn signs
-    gives, 750 of grey images; 0 to leave one out."""
+    """Numbers of random frequencies: for pixels, gradient orientations, wavelet energies, and features of the encoder
+    of drawn signs (750 for grey images, else 0). 0 leaves a kind of feature out."""
     unit_orientations: bool = True
-    """Divide an image's orientations by their length, and a bit; else a faint drawing counts as less of one."""
+    """Whether to divide the orientations of an image by a little more than their length. If not, a faint drawing has
+    less weight."""
     strokes_sha256: str | None = None
-    """What the file of that encoder hashes to; None for that of this version."""
+    """SHA-256 of the file of the encoder of drawn signs; None for that of this version."""
     cell: Count = 4
-    """Side of an orientation's cell in pixels."""
+    """Side of the squares in which orientations are averaged, in pixels."""
     wavelets_share: Share = 1.0
-    """Budget share of the wavelet energies; of pixels, of orientations and of signs it is 1."""
+    """Share of the budget for the wavelet energies; that of pixels, orientations and signs is 1 each."""
     perceptual_share: ShareOrNone = 0.0
-    """Budget share of the activations of a public network; 0 to leave them out."""
+    """Share of the budget for the activations of a public network; 0 leaves them out."""
     counts_share: Share = 0.01
-    """Budget share of the counts."""
+    """Share of the budget for the counts of images."""
     generator: ImageKind = "sub-pixel"
-    """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing", whose decoder knows strokes before it
-    has seen any release and makes grey images of sides of 12 to 32 pixels."""
+    """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing". The decoder of "drawing" was trained
+    on strokes before, and makes grey images with sides of 12 to 32 pixels."""
     hidden: Widths = derived(
         lambda given: (256,) if given["generator"] in ("drawing", "sub-pixel") else ()
     )
-    """Widths of fully connected layers before the picture."""
+    """Widths of the fully connected layers before the image."""
     channels: Widths = ()
-    """Of the generator's convolutions; empty for (32, 16), and one more for every doubling of the side beyond 56."""
+    """Channels of the generator's convolutions; empty for (32, 16), and one more convolution for each doubling of the
+    side beyond 56 pixels."""
     pose: Pose = 2.0
-    """How far images are turned, slanted, stretched and moved at random: 1 for up to 0.15 radians; 0 for not at all."""
+    """How far images are rotated, slanted, stretched and moved at random: 1 for up to 0.15 radians; 0 for not at all.
+    """
     tone: Unit | None = None
-    """How much contrast and sharpness of each image vary at random: 1 for contrasts from 0.6 to 1.6 times its own and
-    up to 0.7 of the mean of neighbouring pixels; 0 for not at all; None for as far as noise hides them."""
+    """How much contrast and sharpness of each image vary at random: 1 for contrasts from 0.6 to 1.6 times the original,
+    and up to 0.7 of the average of neighbouring pixels; 0 for not at all; None for as much as the noise leaves
+    undetermined."""
     tries: Count = 10
-    """How often an image is made at most until its own class is one of the two whose released means fit it best, of
-    four classes or fewer the one; 1 takes what comes."""
+    """Largest number of candidates for each generated image. The first candidate is used whose own class is among the
+    two classes (with four classes or fewer: is the class) with the best-fitting released means. 1 always uses the first
+    candidate."""
 
     def __post_init__(self) -> None:
         asks_something = (
@@ -245,7 +250,7 @@ class JointEmbedding(
 
     @classmethod
     def upgraded(cls, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns stored settings as this version has them, with what they meant then."""
+        """Converts stored settings of earlier versions, with the values that they had then."""
         settings = {
             name: value
             for name, value in stored.items()
@@ -258,7 +263,7 @@ class JointEmbedding(
     # What is asked.
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sums of what is seen in images, as far as they are asked for."""
+        """Returns the sums of all kinds of features that are in use."""
         designs.check_image_schema(schema, self.shape, labelled=False)
         embeddings: dict[str, Embedding] = {}
         for seen, image_map in self.image_maps().items():
@@ -271,7 +276,7 @@ class JointEmbedding(
         return embeddings
 
     def image_maps(self) -> dict[str, ImageMap]:
-        """Returns the map of each thing that is seen, as far as it is asked for."""
+        """Returns the map of each kind of feature that is in use."""
         options: dict[Seen, dict[str, Any]] = {
             PIXELS: {
                 "length_scale": PIXEL_SCALE
@@ -327,7 +332,7 @@ class JointEmbedding(
         return load_network("strokes", None, self.strokes_sha256)
 
     def file_digests(self) -> dict[str, str]:
-        """Returns the SHA-256 of each network that is used, by the setting that states it."""
+        """Returns the SHA-256 of each network in use, by the setting that states it."""
         digests = {}
         if self.perceptual_share:
             digests["sha256"] = self.encoder().sha256
@@ -338,14 +343,14 @@ class JointEmbedding(
     # What to expect.
 
     def why(self, schema: Schema, epsilon: float) -> str:
-        """Returns in one sentence what "auto" does with images."""
+        """Explains in one sentence what "auto" does with images."""
         labels = f"with {schema.layout.classes}" if schema.layout.classes else "without"
         return f"{self.name}: the records are images of {self.shape} pixels {labels} labels."
 
     def verdict(
         self, schema: Schema, budget: Budget, records: int | None = None
     ) -> Verdict | None:
-        """Returns in words what to expect of images with labels; see `ChosenByAuto`."""
+        """Returns the predicted verdict on images with labels; see `ChosenByAuto`."""
         maps = self.image_maps()
         if not maps or not schema.layout.classes:
             return None
@@ -357,7 +362,7 @@ class JointEmbedding(
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What is changed in the defaults of the fit."""
+        """Changes to the defaults of the fit."""
         # A step on large images takes long, and a smaller batch loses less than fewer
         # steps do. The batch is even: its halves are compared apart.
         affordable = 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2
@@ -375,10 +380,10 @@ class JointEmbedding(
         return self.generator_network(self.shape, pose=self.pose)
 
     def initial_generator(self, release: Release, class_count: int) -> ImageGenerator:
-        """Returns the generator before the fit, with tones by the noise of the release.
+        """Returns the generator before the fit. Without a `tone`, the noise of the release determines it.
 
         Args:
-            release: The release that it is fitted to.
+            release: The release that the generator is fitted to.
             class_count: Number of labels; 1 without.
         """
         generator = initial_image_generator(
@@ -410,7 +415,7 @@ class JointEmbedding(
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer of a fit.
 
-        It makes images again that fit the released means of other classes better.
+        It replaces images that fit the released means of another class better.
         """
         target = fitting.target
         image_model = self.model(release, fitting)
@@ -443,7 +448,7 @@ class JointEmbedding(
         return replace(synthesizer, model=model, summary=summary)
 
     def model(self, release: Release, fitting: Any) -> RecordModel:
-        """Returns the generator that a fit has reached, which draws whatever comes."""
+        """Returns the fitted generator, which samples without such replacements."""
         return fitted_generator(release, fitting)
 
 

@@ -1,4 +1,4 @@
-"""Settings of methods that see images through a frozen public network.
+"""Settings of methods that use the features of a frozen public network for images.
 
 A network is read from a file, never downloaded, and certificates state its SHA-256.
 """
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 
 @settings
 class PublicNetwork:
-    """Which public network sees the images."""
+    """Settings of the public network for images."""
 
     network: str = "encoder"
-    """"encoder", the one of the package, "strokes", the package's of drawings, "torchvision:NAME" or "timm:NAME"."""
+    """"encoder" or "strokes", both in the package (for photographs and for drawings), "torchvision:NAME" or
+    "timm:NAME"."""
     weights: str | None = None
-    """File of its weights; never downloaded. See `noisegate_images.networks.named.load_network`."""
+    """File of the network's weights; never downloaded. See `noisegate_images.networks.named.load_network`."""
     sha256: str | None = None
-    """What that file hashes to."""
+    """SHA-256 of the file of weights."""
 
     def encoder(self) -> FrozenNetwork:
         """Returns the network.
 
         Raises:
-            UserError: if it is not here, or its file is another than was named.
+            UserError: if the network does not exist, or its file has another hash.
         """
         from noisegate_images.networks.named import load_network
 
@@ -45,10 +46,11 @@ class PublicNetwork:
 
 @settings
 class NetworkLayers(PublicNetwork):
-    """Which of its activations are the vectors of a method."""
+    """Settings of the network's layers whose activations a method uses."""
 
     layers: Names = ()
-    """Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts."""
+    """Modules of the network; empty for the four of the encoder, or all convolutions of another network except 1 x 1
+    shortcuts."""
 
     def activations(self, shape: ImageShape, *, pool: bool) -> Activations:
         """Returns the map from images to activations.
@@ -65,17 +67,17 @@ class NetworkLayers(PublicNetwork):
 
 @settings
 class EncodedImages(PublicNetwork):
-    """Which encoder a method knows images by, and which decoder makes images again."""
+    """Settings of the encoder from images to features, and of the decoder from features to images."""
 
     image: ImageSize | None = None
     """Height, width and channels of the images."""
     decoder: str = "cifar10"
-    """A decoder, by its name or its file (`noisegate pretrain decoder`), trained with the same encoder; by default the
-    one in the package, of 32 x 32 pixels in colour."""
+    """Name or file of a decoder (`noisegate pretrain decoder`) that was trained with the same encoder. The default is
+    the one in the package, for colour images of 32 x 32 pixels."""
     decoder_sha256: str | None = None
-    """What that file hashes to."""
+    """SHA-256 of the file of the decoder."""
     layer: str | None = None
-    """Module of the encoder whose channels are averaged over the picture; None for the last."""
+    """Module of the encoder whose channels are averaged over the image; None for the last."""
 
     def encoding(self) -> Perceptual:
         """Returns the map from images to features of length 1.

@@ -1,4 +1,4 @@
-"""How generators are fitted to a release, and what to expect. Nothing here can change the privacy of a result."""
+"""Settings of the fit of generators to a release, and the verdict on them. Nothing here can change the privacy."""
 
 from __future__ import annotations
 
@@ -28,43 +28,45 @@ _Power = Annotated[float, Within(ge=-4, le=4)]
 
 @settings
 class MomentSettings(Settings):
-    """How a generator is matched to a release; see `noisegate_images.training.moment_matching`."""
+    """Settings of the fit of a generator to a release; see `noisegate_images.training.moment_matching`."""
 
     steps: Whole = 1500
-    "Most optimiser steps."
+    "Largest number of optimiser steps."
     batch: _AtLeastTwo = 256
-    "Noise vectors a step, over all classes together."
+    "Number of noise vectors in a step, for all classes together."
     learning_rate: LearningRate = 5e-3
-    "Of Adam; with a schedule its peak."
+    "Learning rate of Adam; with a schedule, its largest value."
     prior_rate: Unit = 0.1
-    "Part of that at which weights learn that were learnt from public images before."
+    "Factor of the learning rate for weights that were pretrained on public images."
     ema_decay: Unit = 0.99
-    "Decay of the exponential average of the weights, which is what is kept; 0 keeps the weights as they are."
+    "Decay of the moving average of the weights, which is the result; 0 uses the last weights."
     stop_at_noise: bool = True
-    "Stop when the distance is what the noise alone would leave (the discrepancy principle)."
+    "Whether to stop when the distance is no larger than expected from the noise alone (discrepancy principle)."
     class_power: Annotated[
         _Power | None, "a number from -4 to 4; leave it out for equal weights"
     ] = None
-    """None weighs classes alike as far as they exceed the noise, a number by their share to this power, in noise
-    standard deviations; see `noisegate_images.training.target.class_weights`."""
+    """Weights of the classes: None gives equal weights to all classes that exceed the noise; a number weights a class
+    by its share to this power, in standard deviations of the noise. See
+    `noisegate_images.training.target.class_weights`."""
     check_every: Steps = 200
-    "Steps between looks at the stopping rule."
+    "Number of steps between two checks of the stopping rule."
     check_batches: _AtLeastTwo = 32
-    "Fresh batches for a look at the distance."
+    "Number of new batches for each computation of the distance."
 
 
 @settings
 class FitSettings(MomentSettings):
-    """How the generators of DP-MERF, DP-HP and the joint embedding are fitted."""
+    """Settings of the fit of the generators of DP-MERF, DP-HP and the joint embedding."""
 
     renamed = {"averaging": "ema_decay", "apart": "independent_halves"}  # noqa: RUF012
 
     check_batches: Annotated[int, Within(ge=3), "a whole number, 3 or more"] = 32
     total_variation: Unit = 0.0
-    """Of images: weight of the mean difference of neighbouring pixels beside the loss, whose largest value is about 1,
-    as a multiple of the root of the loss that noise alone adds: what a release says is not smoothed away."""
+    """For images: weight of the average difference of neighbouring pixels, added to the loss (largest value about 1).
+    It is a multiple of the root of the loss that the noise alone causes, so that what is certain in a release is not
+    smoothed."""
     independent_halves: bool = False
-    "Normalise the halves of a batch apart, side by side on two cores."
+    "Whether the two halves of a batch are normalised separately, in parallel on two cores."
 
 
 # Standard deviations of the noise on a class's mean; of how many others of a drawn set the nearest released mean is of

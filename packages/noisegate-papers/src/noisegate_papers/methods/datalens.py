@@ -41,7 +41,8 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     """DataLens: a generator taught by compressed, voted gradients of many teachers (Wang et al. 2021).
 
     Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
-    generated record is compressed to the signs of its k largest entries, of which the noisy sum is followed.
+    generated record is compressed to the signs of its k largest entries. The generator follows the noisy sum of these
+    signs.
 
     Examples:
         >>> from noisegate import Budget, DataLens, Schema
@@ -57,12 +58,13 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "largest": 2}
 
     largest: Count = derived(_largest)
-    """k: how many entries of a gradient count."""
+    """k: number of the largest entries of a gradient whose signs are used."""
     bound: Positive = 1e-5
-    """Entries of a gradient below this are rounded to a sign at random, in proportion."""
+    """Entries of a gradient that are smaller than this are rounded to a sign at random, with probabilities in
+    proportion to the entry."""
     threshold: Unit = 0.0
-    """β: the part of the teachers that must agree, over those that do not, for an entry to count; the paper takes 0.2
-    to 0.9. At 0 the noisy sum is followed as it is."""
+    """β: an entry is used only if the share of teachers that agree exceeds the share that disagree by this. The paper
+    uses 0.2 to 0.9. At 0, the noisy sum is used unchanged."""
     clip_norm: Positive = derived(
         lambda given: math.sqrt(_largest(given) * given["batch"])
     )
@@ -72,10 +74,10 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         self.check_generator()
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardQuery:
-        """Returns the steps, in each of which a teacher gives signs for every generated record.
+        """Returns the steps. In each, a teacher computes signs for every generated record.
 
         Raises:
-            OptionError: if a record has fewer inputs than signs that count.
+            OptionError: if a record has fewer inputs than `largest`.
         """
         input_count = self.input_count(schema)
         if self.largest > input_count:
@@ -86,7 +88,7 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         return self.shard_plan(schema, {"records": (self.batch, input_count)})
 
     def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a teacher at its start."""
+        """Returns a teacher in its initial state."""
         from noisegate_papers.training.shard_teacher import largest_signs
 
         answer = partial(largest_signs, largest=self.largest, bound=self.bound)
@@ -95,7 +97,7 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
-        """Returns the generator at its start; see `GradientMethod`."""
+        """Returns the training of the generator in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.guided import TransportTraining
 
         return TransportTraining(
@@ -105,10 +107,10 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def voted_gradient(
         self, noisy: Mapping[str, Tensor]
     ) -> Float[Tensor, "records inputs"]:
-        """Returns the gradient that is followed, by the noisy sum of signs.
+        """Returns the gradient that the generator follows, from the noisy sum of signs.
 
-        It is the mean sign of each entry or, with a threshold, the sign of each that is
-        beyond it.
+        It is the average sign of each entry. With a threshold, it is the sign of each entry beyond the threshold, and 0
+        elsewhere.
         """
         mean_signs = noisy["records"] / (self.teachers * self.sampling_probability)
         if not self.threshold:
@@ -116,5 +118,5 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         return mean_signs.sign() * (mean_signs.abs() >= self.threshold)
 
     def model(self, release: Release) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
+        """Returns the released generator, to sample from."""
         return self.released_generator(release)

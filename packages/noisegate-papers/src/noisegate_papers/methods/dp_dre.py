@@ -104,19 +104,19 @@ Preset: TypeAlias = Literal["default", "paper"]
 private images go with it the text at hand does not say; 1, 1e-3 and 50,000 stand in."""
 
 MAX_CLIP_NORM = 2.0
-"""The largest clipping norm that is chosen where none was asked for."""
+"""The largest clipping norm if `clip_norm` is None."""
 MAX_NOISE_STD = 8.65
-"""Where none was asked for: the most noise on each number of a sum of gradients, in the units of the gradients.
+"""Largest standard deviation of the noise on each number of a sum of gradients, in the units of the gradients, if
+`clip_norm` is None.
 
-It is what 500 steps at ε = 1 have with the largest norm. With more noise in a step, Adam follows nothing else: at
-ε = 0.1 a smaller norm, which changes the gradients but lets them be heard, is worth more (docs/public-data.md).
-"""
+It is that of 500 steps at ε = 1 with the largest norm. With more noise in a step, Adam follows the noise only. At ε =
+0.1 a smaller norm gives better results, although it changes the gradients (docs/public-data.md)."""
 
 
 def clip_norm_for(noise_multiplier: float) -> float:
     """Returns the clipping norm for a noise multiplier, both public.
 
-    It is the largest, or less where the noise is loud.
+    It is `MAX_CLIP_NORM`, or less if the noise would exceed `MAX_NOISE_STD`.
     """
     is_loud = noise_multiplier * MAX_CLIP_NORM > MAX_NOISE_STD
     return MAX_NOISE_STD / noise_multiplier if is_loud else MAX_CLIP_NORM
@@ -154,41 +154,41 @@ class DPDRE(
     )
 
     public: Source = path_or_table()
-    """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
-    They are released as they are, so they must hold no private record."""
+    """Path of the public records, with the same schema and in any form that private records may have; or a table in
+    memory. They are released as they are, so they must not contain a private record."""
     references: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 10_000
-    """How many of them are used at most, drawn at random; they travel with the model."""
+    """Largest number of public records that are used, drawn at random. They are part of the model."""
     public_labels: bool = derived(lambda given: given["image"] is None)
-    """Whether they have the label of the schema. By default true for tables and false for images."""
+    """Whether the public records have the label of the schema. By default true for tables and false for images."""
     decoder: str = PUBLIC
-    """What images are released: "public", those that the features came from, or what a decoder makes of the features:
-    its name or file, see `noisegate_images.networks.decoder.load_decoder`."""
+    """"public" releases the public images themselves. Otherwise the name or file of a decoder, which computes the
+    released images from the features: see `noisegate_images.networks.decoder.load_decoder`."""
     dimensions: Count = 64
-    """Directions of the features that are kept, those first in which public ones vary most."""
+    """Number of directions of the features that are used: those in which public features vary most."""
     whitening: Unit = by_preset(0.5, paper=0.0)
-    """How far directions are brought to the same spread, from 0 to 1."""
+    """How far the directions are scaled to the same variance, from 0 (not at all) to 1 (completely)."""
     length: Positive = 2.0
-    """Of the features, on average over the public ones."""
+    """Average length of the scaled public features."""
     seed: Seed = 0
-    """Seed for non-private randomness: which references are drawn, and more."""
+    """Seed for non-private randomness, such as the draw of the references."""
     preset: Preset = "default"
-    """"paper": the settings below are as in the paper's table 4."""
+    """"paper": the settings below are those of the paper's table 4."""
     hidden: Widths = (16,)
     """Widths of the discriminator's hidden layers."""
     steps: Count = by_preset(500, paper=3000)
-    """How many noisy gradients are taken, which is what costs privacy."""
+    """Number of noisy gradients. Each costs privacy."""
     sampling_probability: Fraction = by_preset(0.05, paper=64 / 50_000)
-    """Poisson sampling probability per step."""
+    """Probability that a record is in the Poisson sample of a step."""
     batch: Count = 1024
-    """References in a step."""
+    """Number of references in a step."""
     clip_norm: Positive | None = by_preset(None, paper=1.0)  # type: ignore[assignment]
     """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
     learning_rate: Positive = by_preset(0.02, paper=1e-3)
-    """Of Adam."""
+    """Learning rate of Adam."""
     averaged: Fraction = by_preset(0.5, paper=1e-9)
-    """Part of the steps, the last ones, whose weights are averaged."""
+    """Share of the steps, the last ones, whose weights are averaged."""
     most_weight: Positive = 1e4
-    """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""
+    """Largest weight D/(1 − D), so that weights are finite for every output of the discriminator."""
 
     def __post_init__(self) -> None:
         if self.image is not None:
@@ -202,17 +202,17 @@ class DPDRE(
     # The public records.
 
     def check_public_records(self) -> None:
-        """Finds out whether there are public records."""
+        """Checks that there are public records."""
         require_public(
             self.public, "dp-dre weighs public records to look like the private ones"
         )
 
     def public_features(self, schema: Schema) -> PublicFeatures:
-        """Returns public records and their features; reads the former once.
+        """Returns the public records and their features; reads the public records once.
 
         Raises:
-            UserError: if the public records are not there, do not fit the schema, or
-                are all alike; or the encoder or decoder is not there or does not fit.
+            UserError: if the public records do not exist, do not fit the schema, or are all equal; or the encoder or
+                decoder does not exist or does not fit.
         """
         return once(self, schema, lambda: self._read_public(schema))
 
@@ -247,7 +247,7 @@ class DPDRE(
         )
 
     def plain_features(self, schema: Schema) -> FeatureMap:
-        """Returns the features of records before they are centred and stretched."""
+        """Returns the features of records before centring and scaling."""
         if self.image is None:
             inputs = inputs_of(
                 schema, centre=0.5, otherwise="there is nothing to weigh records by"
@@ -257,13 +257,13 @@ class DPDRE(
         return self.encoding()
 
     def facts_beside_settings(self, schema: Schema) -> dict[str, Any]:
-        """Returns digests of what was taken as public, for the certificate."""
+        """Returns the digests of the public files, for the certificate."""
         return self.public_features(schema).to_json()
 
     # The steps.
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
-        """Returns the steps of the discriminator, whose noise multiplier depends on no clipping norm."""
+        """Returns the steps of the discriminator. Their noise multiplier does not depend on the clipping norm."""
         query = replace(self, clip_norm=MAX_CLIP_NORM)._steps(schema)
         if self.clip_norm is not None:
             return self._steps(schema)
@@ -274,17 +274,17 @@ class DPDRE(
         return self.steps_of(DISCRIMINATOR, weight_shapes(self.discriminator(schema)))
 
     def represent(self, schema: Schema) -> FeatureMap:
-        """Returns the features of records; reads the public ones, which say how they are centred and stretched."""
+        """Returns the features of records; reads the public records, which determine centring and scaling."""
         return self.public_features(schema).features
 
     def loss(self, schema: Schema) -> RecordLoss:
-        """Returns the loss of one private record, −log D, which the discriminator should take for private."""
+        """Returns the loss of one private record: −log D, with the predicted probability D that it is private."""
         return real_loss(
             self.discriminator(schema), lambda numeric, codes: numeric, schema
         )
 
     def discriminator(self, schema: Schema) -> Discriminator:
-        """Returns the discriminator at its start, on the CPU."""
+        """Returns the discriminator in its initial state, on the CPU."""
         from noisegate_papers.training.adversarial import build_table_discriminator
 
         dim = min(self.dimensions, self.plain_features(schema).dim)
@@ -295,7 +295,7 @@ class DPDRE(
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> DensityRatioTraining:
-        """Returns the discriminator at its start; see `GradientMethod`."""
+        """Returns the training of the discriminator in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.adversarial import DensityRatioTraining
 
         public = self.public_features(schema)
@@ -316,11 +316,11 @@ class DPDRE(
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> Fit:
-        """Returns a fit that is done: the training was part of the query."""
+        """Returns a finished fit, because the training was part of the query."""
         return FinishedFit()
 
     def synthesizer(self, release: Release, fitting: Any = None) -> Synthesizer:
-        """Returns the synthesizer in a release, with a note on how many references its weights rest."""
+        """Returns the synthesizer of a release, with a note on the effective number of references."""
         weights = self.reference_weights(release)
         labels = self.public_features(release.schema).labels
         notes = weight_notes(weights, release.schema, labels)
@@ -330,13 +330,13 @@ class DPDRE(
         """Returns the references with their weights.
 
         Raises:
-            ModelError: if the public records are others than those of the release.
+            ModelError: if the public records are not those of the release.
         """
         public = self.public_features(release.schema)
         return public.model(self.reference_weights(release), release.schema)
 
     def reference_weights(self, release: Release) -> npt.NDArray[np.float64]:
-        """Returns the weights of the references by the released discriminator, (labels or 1, references)."""
+        """Returns the weights of the references from the released discriminator, (labels or 1, references)."""
         from noisegate_papers.training.adversarial import density_ratios
 
         public = self.public_features(release.schema)

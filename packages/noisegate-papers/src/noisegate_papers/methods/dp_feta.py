@@ -45,7 +45,7 @@ MEANS = "means"
 @register("dp-feta")
 @settings
 class DPFETA(PrivateDiffusion, GradientMethod, AsksBeforeSteps):
-    """DP-FETA: DPDM that first learns noisy means of the images (Gong et al. 2025).
+    """DP-FETA: DPDM that is first trained on noisy averages of the images (Gong et al. 2025).
 
     Examples:
         >>> from noisegate import DPFETA, Budget
@@ -63,25 +63,26 @@ class DPFETA(PrivateDiffusion, GradientMethod, AsksBeforeSteps):
     }
 
     means_share: Share = 0.05
-    """Budget share of the mean images, where that of the steps is 1."""
+    """Share of the budget for the average images; that of the steps is 1."""
     means_bound: Fraction = 0.5
-    """What small images are clipped to, as a part of the length of a white one; public knowledge."""
+    """Norm that small images are clipped to, relative to that of a white image; public knowledge."""
     means_steps: Whole = by_preset(300, paper=2000)
-    """Steps of Adam on the mean images."""
+    """Number of steps of Adam on the average images."""
     means_batch: Count = 64
-    """Images in such a step."""
+    """Number of images in a step on the average images."""
     means_learning_rate: Positive = by_preset(2e-3, paper=3e-4)
-    """Of Adam there."""
+    """Learning rate of Adam on the average images."""
     means_jitter: Fraction = 0.1
-    """Standard deviation of how far they are turned, sheared, stretched and moved, as a part of half a side."""
+    """Standard deviation of the random rotations, shears, stretches and shifts of the average images, relative to half
+    a side."""
 
     def thumbnails(self) -> Thumbnails:
-        """Returns the map to images of half the size, where sides are even."""
+        """Returns the map to images of half the size, for even sides."""
         side = 2 if divides(self.shape, 2) else 1
         return Thumbnails(image=self.shape, side=side)
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
-        """Returns the sums of small images and the steps after them."""
+        """Returns the sums of small images, and the steps after them."""
         means_query = Query.of(
             MEANS,
             self.thumbnails(),
@@ -92,7 +93,7 @@ class DPFETA(PrivateDiffusion, GradientMethod, AsksBeforeSteps):
         return self.denoiser_steps(schema, queries=(means_query,))
 
     def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
-        """Asks for the sums, and trains the denoiser on the means that follow from them."""
+        """Releases the sums, and trains the denoiser on the average images."""
         import torch
 
         from noisegate_papers.training.denoising import enlarged, jittered

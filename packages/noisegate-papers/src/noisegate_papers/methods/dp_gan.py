@@ -42,20 +42,21 @@ if TYPE_CHECKING:
 class RecordGAN(RecordGenerator):
     """Settings of DP-GAN and DP-CGAN.
 
-    Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did worse;
-    those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py of commit 14f1ae5e).
+    Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 gave worse
+    results. Defaults for images were tried on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py
+    of commit 14f1ae5e).
     """
 
     discriminator_channels: Widths = (32, 64)
-    """Of each convolution of the discriminator of images, which halves height and width."""
+    """Channels of the convolutions of the discriminator of images. Each convolution halves height and width."""
     steps: Count = by_records(table=600, images=2000)
-    """How many noisy gradients are taken, which is what costs privacy."""
+    """Number of noisy gradients. Each costs privacy."""
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
-    """Poisson sampling probability per step."""
+    """Probability that a record is in the Poisson sample of a step."""
     discriminator_learning_rate: Positive = by_records(table=3e-3, images=1e-3)
-    """Of Adam."""
+    """Learning rate of the discriminator, for Adam."""
     generator_learning_rate: Positive = by_records(table=3e-3, images=2e-3)
-    """Of Adam."""
+    """Learning rate of the generator, for Adam."""
 
     def image_discriminator(self, schema: Schema, *, seed: int) -> Discriminator:
         """Returns the discriminator of images at its start, on the CPU."""
@@ -133,7 +134,7 @@ class DPGAN(RecordGAN, PrivateGAN, GradientMethod):
         self.check_generator()
 
     def gan(self, schema: Schema) -> GAN:
-        """Returns the networks at their start; the shares of the labels are learned."""
+        """Returns the networks in their initial state. The shares of the labels are learned."""
         return record_gan(self, schema, label_shares=None)
 
 
@@ -153,14 +154,15 @@ class DPCGAN(RecordGAN, PrivateGAN, GradientMethod):
     audit_settings: ClassVar[Mapping[str, Any]] = AUDITED_RECORD_GAN
 
     label_shares: LabelShares | None = None
-    """Share of each level of the label, missing last where it may be, as public knowledge; None for equal shares."""
+    """Share of each level of the label as public knowledge, the missing level last if it is allowed; None for equal
+    shares."""
 
     def __post_init__(self) -> None:
         self.check_turns()
         self.check_generator()
 
     def gan(self, schema: Schema) -> GAN:
-        """Returns the networks at their start; refuses a schema without a label."""
+        """Returns the networks in their initial state; refuses a schema without a label."""
         label_shares = public_shares(schema, self.label_shares)
         if label_shares is None:
             raise SchemaError(

@@ -128,7 +128,7 @@ class DPGANInversion(
         read_shape(self.image)
 
     def represent(self, schema: Schema) -> Perceptual:
-        """Returns the encoder, whose features stand for records."""
+        """Returns the encoder, whose features represent the records."""
         return self.encoding()
 
     def file_digests(self) -> dict[str, str]:
@@ -136,7 +136,7 @@ class DPGANInversion(
         return self.encoder_and_decoder_digests()
 
     def gan(self, schema: Schema) -> GAN:
-        """Returns the networks, with random weights."""
+        """Returns the networks, with random initial weights."""
         return feature_gan(self, schema)
 
 
@@ -177,26 +177,26 @@ class DPGANFineTuned(
     discriminator_hidden: Widths = (16,)
     generator_learning_rate: Positive = 3e-4
     public: str | None = None
-    """Public images, whose features both networks are trained on first."""
+    """Path of public images. Both networks are first trained on their features."""
     public_labels: bool = False
-    """Whether they have the label of the schema; if not, they are given labels at random."""
+    """Whether the public images have the label of the schema. If not, they get labels at random."""
     public_records: Count = 10_000
-    """How many are encoded at most."""
+    """Largest number of public images that are encoded."""
     pretraining_steps: Count = 20_000
-    """Steps of the discriminator on public features."""
+    """Number of steps of the discriminator on public features."""
     pretraining_learning_rate: Fraction = 1e-3
-    """Of both networks there, by Adam."""
+    """Learning rate of both networks on public features, for Adam."""
 
     def __post_init__(self) -> None:
         self.check_turns()
         read_shape(self.image)
 
     def represent(self, schema: Schema) -> Perceptual:
-        """Returns the encoder, whose features stand for records."""
+        """Returns the encoder, whose features represent the records."""
         return self.encoding()
 
     def check_public_records(self) -> None:
-        """Finds out whether there are public images."""
+        """Checks that there are public images."""
         require_public(
             self.public,
             "dp-gan-ft starts from a GAN of public features",
@@ -208,7 +208,7 @@ class DPGANFineTuned(
         return self.encoder_and_decoder_digests()
 
     def facts_beside_settings(self, schema: Schema) -> dict[str, Any]:
-        """Returns what a certificate says of the public images."""
+        """Returns the facts about the public images, for the certificate."""
         return {"public": self.reference(schema).to_json()}
 
     def reference(self, schema: Schema) -> PublicReference:
@@ -226,7 +226,7 @@ class DPGANFineTuned(
         )
 
     def gan(self, schema: Schema) -> GAN:
-        """Returns the networks, which learn from public features first."""
+        """Returns the networks, which are trained on public features first."""
         from noisegate_papers.training.adversarial import pretrain
 
         config = replace(
@@ -250,14 +250,14 @@ class DPGANFineTuned(
         return feature_gan(self, schema, pretrain_networks)
 
     def public_rows(self, schema: Schema) -> Float[Tensor, "records _"]:
-        """Returns inputs of the discriminator of public features.
+        """Returns the inputs of the discriminator for public features.
 
         Args:
             schema: Public schema of the images.
 
         Returns:
-            Rows, (records, features + labels), with one-hot labels, which are random
-            where public images have none.
+            Rows, (records, features + labels), with one-hot labels. The labels are random if the public images have
+            none.
         """
         import torch
         from torch.nn.functional import one_hot

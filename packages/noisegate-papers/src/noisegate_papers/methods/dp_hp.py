@@ -1,8 +1,8 @@
-"""DP-HP: mean embeddings by Hermite polynomials, which a generator is fitted to.
+"""DP-HP: mean embeddings by Hermite polynomials, to which a generator is fitted.
 
 Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. One pass over the
 records releases class-wise sums and counts in one plan. `moved=False` and `products="random"` give the paper's series
-and products. What differs from the paper, and why, is in [methods](../../docs/methods.md) and
+and products. For deviations from the paper and their reasons see [methods](../../docs/methods.md) and
 [differences](../../docs/differences.md).
 """
 
@@ -86,7 +86,7 @@ Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 
 
 def _pooled_side(given: Mapping[str, Any]) -> int:
-    """Returns the default of `pool`: squares of two pixels where they fill the images."""
+    """Returns the default of `pool`: 2 if squares of two pixels fill the images, else 1."""
     if given["generator"] in TABLES or given["image"] is None:
         return 1
     height, width, _ = given["image"]
@@ -101,10 +101,10 @@ class DPHP(
 ):
     """DP-HP: mean embeddings by Hermite polynomials (Vinaroz et al. 2022).
 
-    Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the
-    sum kernel (Hermite features of every column) and of product kernels on groups of columns.
+    Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are those
+    of the sum kernel (Hermite features of every column) and of product kernels on groups of columns.
 
-    Defaults were chosen on public and simulated tables and images; docs/methods.md says which.
+    Defaults were chosen on public and simulated tables and images: see docs/methods.md.
 
     Examples:
         >>> from noisegate import Budget, DPHP, Schema
@@ -118,58 +118,61 @@ class DPHP(
     renamed: ClassVar[Mapping[str, str]] = {"kept": "kernel_mass"}
 
     generator: Generator = "mixture"
-    """"mixture" of products, or "table", the paper's kind of network; for images "convolutional" or another."""
+    """"mixture" of products, or "table", a network as in the paper; for images "convolutional" or another."""
     length_scale: LengthScale = by_generator(table=0.05, images=0.3)
-    """Of the sum kernel, in units of a column's range."""
+    """Length scale of the sum kernel, in units of a column's range."""
     length_scales: Mapping[str, LengthScale] = field(default_factory=dict)
-    """The same for single columns, by name; products use them too."""
+    """Length scales of single columns, by name; product kernels use them, too."""
     order: Order | None = None
-    """Of the sum kernel's series; None for the shortest one that keeps `kernel_mass` of the kernel."""
+    """Order of the sum kernel's series; None for the smallest order that preserves `kernel_mass` of the kernel."""
     orders: Mapping[str, Order] = field(default_factory=dict)
-    """The same for single columns, by name."""
+    """Orders of single columns, by name."""
     product_length_scale: LengthScale = by_generator(table=0.1, images=0.5)
-    """Of the product kernels."""
+    """Length scale of the product kernels."""
     product_order: Order | None = None
-    """Of their series."""
+    """Order of the product kernels' series."""
     product_rank: Count | None = by_generator(table=None, images=1)
-    """How many directions of a numeric column's features a product keeps, the strongest ones; None for all."""
+    """Number of directions of a numeric column's features in a product, the strongest ones; None for all."""
     pool: Count = derived(_pooled_side)
-    """For images, products are of averages over squares of so many pixels a side."""
+    """For images: side, in pixels, of the squares that are averaged before products are computed."""
     kernel_mass: Mass = 0.9
-    """See `order`."""
+    """Share of the kernel that the series preserves if `order` is None."""
     moved: bool = True
-    """Whether series are centred and stretched to the column's range; the paper's are not, and need orders."""
+    """Whether series are centred on and scaled to the column's range. The series of the paper are not, and need
+    `order`."""
     reference: Position | None = None
-    """A public position, in units of a column's range, whose features are subtracted from every column's: the
-    background of images. Columns that stand there then add nothing to a record's vector."""
+    """A public position, in units of a column's range, whose features are subtracted from those of every column: the
+    background of images. A column at this position then adds nothing to a record's vector."""
     sum_bound: Bound = 1.0
-    """Share of its supremum that the norm of a record's sum vector is clipped to; below 1 only where public data say
+    """Norm that a record's sum vector is clipped to, relative to its supremum. Use less than 1 only if public data show
     that hardly any record is longer."""
     product_bound: Bound = 1.0
-    """The same for the products."""
+    """Norm that a record's product vector is clipped to, relative to its supremum; as `sum_bound`."""
     products: design.ProductKind = "pairs"
-    """"pairs" (all that fit into `most_coordinates`), "random" (the paper: groups of `product_columns`, `draws` times,
-    each a release of its own) or "none"."""
+    """"pairs" (all that fit into `most_coordinates`), "random" (as in the paper: `draws` groups of `product_columns`
+    columns, each released by itself) or "none"."""
     subsets: Subsets = ()
-    """Names of the columns of each product, instead; all in one release."""
+    """Names of the columns of each product, in place of `products`; all are released together."""
     product_columns: Count = 2
-    """Columns of a random product."""
+    """Number of columns of a random product."""
     draws: Count = 1
     """Number of random products."""
     matched: Literal["together", "in-turn"] = "together"
-    """Whether a generator is matched to all products at once, or to one after another; the paper: one an epoch."""
+    """Whether the generator is fitted to all products "together", or to one after another ("in-turn"; the paper: one in
+    each epoch)."""
     gamma: Positive | None = None
-    """γ of equation 16: weight of the products' squared distance beside the sum kernel's; None weighs by noise."""
+    """γ of equation 16: weight of the products' squared distance relative to that of the sum kernel; None weights by
+    noise."""
     most_coordinates: Count = by_generator(table=200_000, images=20_000)
-    """How many coordinates all pairs may have, for each label value."""
+    """Largest number of coordinates of all pairs, for each label value."""
     memory: Count = 4000
-    """What one query may take at the gate, in megabytes."""
+    """Largest amount of memory of one query at the gate, in megabytes."""
     sum_share: Relative | None = None
-    """Budget share of the sum kernel; None for the least total noise."""
+    """Share of the budget for the sum kernel; None for the least total noise."""
     product_share: Relative | None = None
-    """Of each release of products; None for the least total noise."""
+    """Share of the budget for each release of products; None for the least total noise."""
     counts_share: Relative = 0.03
-    """Of the counts, where the others sum to 1."""
+    """Share of the budget for the counts; the other shares sum to 1."""
 
     def __post_init__(self) -> None:
         for name in ("order", "product_order"):
@@ -181,7 +184,7 @@ class DPHP(
         self.check_generator(self.image)
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sum kernel, the products, and the counts; refuses products that would take more than `memory`."""
+        """Returns the sum kernel, the products, and the counts; refuses products that need more than `memory`."""
         layout = schema.layout
         if self.image is not None:
             check_image_schema(schema, self.shape)
@@ -223,9 +226,9 @@ class DPHP(
     def error_bounds(
         self, schema: Schema, budget: Budget, records: int
     ) -> tuple[ErrorBound, ...]:
-        """Returns the bound on the sum kernel, by the order of its series; one-hot kernels and counts are exact.
+        """Returns the error bound of the sum kernel, by the order of its series; one-hot kernels and counts are exact.
 
-        There is none for images, whose features are those of a kernel less its value at the background.
+        There is no bound for images, whose kernel is reduced by its value at the background.
         """
         numeric = len(schema.layout.numeric)
         if self.image is not None or not numeric:
@@ -256,7 +259,7 @@ class DPHP(
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What is changed in the defaults of the fit."""
+        """Changes to the defaults of the fit."""
         return self.fit_defaults_for({"steps": 1500, "batch": 200})
 
     def fitting(

@@ -1,7 +1,7 @@
-"""DP-LLM: an interpretable classifier of locally linear maps, trained on noisy gradients; no record is made.
+"""DP-LLM: an interpretable classifier of locally linear maps, trained with noisy gradients. It makes no records.
 
-Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004. It is linear in one parameter
-(`noisegate_papers.models.locally_linear`), so the gate takes its gradients in two factors. What differs is in
+Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004. The model is linear in its one parameter
+(`noisegate_papers.models.locally_linear`), so the gate computes its gradients in two factors. For deviations see
 [differences](../../docs/differences.md).
 """
 
@@ -64,25 +64,27 @@ class DPLLM(StepSettings, TrainsClassifier, LearnsByGradients, GradientMethod):
     renamed: ClassVar[Mapping[str, str]] = {"spread": "init_std"}
 
     maps: Count = 10
-    """M: linear maps of each class."""
+    """M: number of linear maps of each class."""
     projection: Count | None = None
-    """Dimensions that each map's inputs are projected to at random; None, or as many as there are inputs, for none."""
+    """Number of dimensions that the inputs of each map are projected to at random; None for no projection."""
     temperature: Positive = 10.0
-    """T: how many maps have a say; the softmax over maps is of their answers over T."""
+    """T: temperature of the softmax over the outputs of the maps. With a larger one, more maps contribute to a
+    prediction."""
     steps: Count = 250
     sampling_probability: Fraction = 0.1
     clip_norm: Positive = 0.05
     learning_rate: Positive = 1.0
-    """Of Adam."""
+    """Learning rate of Adam."""
     decay: Fraction = 0.8
-    """What the learning rate is multiplied by after every quarter of the steps."""
+    """Factor of the learning rate after every quarter of the steps."""
     init_std: Positive = 0.3
     """Standard deviation of the initial weights."""
     centre: Unit | None = None
-    """Position between the bounds that counts as nothing, 0 for ink; None to make the columns' mean as short as one."""
+    """Position between the bounds that is encoded as 0, such as 0 for ink; None scales the average of the columns to
+    the length of one column."""
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
-        """Returns the steps on the weights of all maps; refuses a schema without a label or anything beside it."""
+        """Returns the steps on the weights of all maps; refuses a schema without a label, or with nothing else."""
         projection = self._projection(self._inputs(schema))
         class_count = _label(schema).size
         # One matrix that is applied to one vector: its gradient is their outer product,
@@ -94,8 +96,8 @@ class DPLLM(StepSettings, TrainsClassifier, LearnsByGradients, GradientMethod):
     def loss(self, schema: Schema) -> FactoredLoss:
         """Returns the loss of one record: the cross-entropy of its label.
 
-        It comes in two parts, as the model is linear in its weights: the projected inputs
-        of a record, and the loss of the answers of all maps to them.
+        It has two parts, because the model is linear in its weights: the projected inputs of a record, and the loss of
+        the outputs of all maps for them.
         """
         record_inputs = self._inputs(schema)
         label = schema.layout.label
@@ -121,7 +123,7 @@ class DPLLM(StepSettings, TrainsClassifier, LearnsByGradients, GradientMethod):
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
-        """Returns Adam on the maps' weights."""
+        """Returns the training of the maps' weights by Adam."""
         import torch
 
         from noisegate_images.training.adam import NoisyDescent
@@ -141,7 +143,11 @@ class DPLLM(StepSettings, TrainsClassifier, LearnsByGradients, GradientMethod):
         )
 
     def classifier(self, release: Release) -> LocallyLinear:
-        """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
+        """Returns the classifier in a release.
+
+        Raises:
+            ModelError: if the release is of another method, schema or settings.
+        """
         inputs, label = self._inputs(release.schema), _label(release.schema)
         projection = self._projection(inputs)
         shape = projection.shape(label.size)

@@ -77,14 +77,14 @@ class DPMEPF(
     )
 
     stopping_network: str | None = None
-    """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the
-    channels of `network`."""
+    """Network whose features compare candidates for private early stopping, "inception:v3" as in the paper; None for
+    the averages of the channels of `network`."""
     stopping_weights: str | None = None
-    """File of its weights; those of pytorch-fid in torch's cache by default, and never downloaded."""
+    """File of the weights of `stopping_network`. By default those of pytorch-fid in torch's cache; never downloaded."""
     stopping_sha256: str | None = None
-    """What that file hashes to."""
+    """SHA-256 of the file of these weights."""
     network: str = by_preset("encoder", paper="torchvision:vgg19", paper_grey=RESNET18)
-    """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
+    """"encoder", the one in the package, "torchvision:NAME" or "timm:NAME"."""
 
     def __post_init__(self) -> None:
         if self.preset == "paper-grey" and self.network == RESNET18 and not self.layers:
@@ -92,14 +92,18 @@ class DPMEPF(
         self.fill_in_channels(self.shape)
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sums of each moment, and of all records together where these say when to stop."""
+        """Returns the sums of each moment, and the sums of all records together for private early stopping."""
         check_image_schema(schema, self.shape, labelled=False)
         compared = self.compared() if self.stopping == "private" else None
         activations = self.activations(self.shape, pool=False)
         return self.perceptual_embeddings(activations, compared)
 
     def compared(self) -> Activations:
-        """Returns the map whose mean embedding says when to stop; a UserError if its network is not here."""
+        """Returns the map whose mean embedding decides early stopping.
+
+        Raises:
+            UserError: if its network does not exist.
+        """
         network = self._stopping_encoder()
         if network is None:
             return self.activations(self.shape, pool=True)
@@ -115,7 +119,7 @@ class DPMEPF(
         )
 
     def file_digests(self) -> dict[str, str]:
-        """Returns the SHA-256 of the networks that are used."""
+        """Returns the SHA-256 of the networks in use."""
         digests = {"sha256": self.encoder().sha256}
         stopping_network = self._stopping_encoder()
         if stopping_network is not None:
@@ -125,14 +129,14 @@ class DPMEPF(
     def error_bounds(
         self, schema: Schema, budget: Budget, records: int
     ) -> tuple[ErrorBound | NoiseBounds, ...]:
-        """Returns what the noise on the moments costs the generator; the queries for stopping change nothing in it."""
+        """Returns bounds on the generator's error from noise on the moments; queries for stopping do not matter."""
         plan = self.plan(schema, budget)
         moments = [plan.release(name) for name in (FIRST, SECOND)[: self.moments]]
         return (noise_bounds(moments, records=records),)
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What is changed in the defaults of the fit."""
+        """Changes to the defaults of the fit."""
         return self.perceptual_fit_defaults
 
     def fitting(

@@ -97,29 +97,29 @@ class DPMEPFTrained(
     network: str = _OWN_NETWORK
     """The encoder."""
     weights: str | None = None
-    """Not used: the encoder comes from no file."""
+    """Not used: the encoder is not read from a file."""
     sha256: str | None = None
-    """Not used: the encoder comes from no file."""
+    """Not used: the encoder is not read from a file."""
     layers: Names = ()
     """Modules of the encoder; empty for all of its ReLUs."""
     image: ImageSize | None = None
     """Height, width and channels of the images."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, fit. Never of the samples or the noise."""
+    """Seed for non-private randomness: initial weights, fit. The samples and the noise have no seed."""
     encoder_width: Count = 32
     """Channels of each block of the encoder."""
     encoder_depth: Count = 3
-    """Its blocks."""
+    """Number of blocks of the encoder."""
     encoder_steps: Count = 300
-    """How many noisy gradients it is trained with."""
+    """Number of noisy gradients in the training of the encoder."""
     encoder_sampling_probability: Fraction = 0.02
-    """Poisson sampling probability per step."""
+    """Probability that a record is in the Poisson sample of a step."""
     encoder_clip_norm: Share = 1.0
     """L2 norm that the gradient of each record is clipped to."""
     encoder_learning_rate: Share = 2e-3
-    """Of Adam."""
+    """Learning rate of the encoder, for Adam."""
     encoder_share: Share = 1.0
-    """Budget share of the training, beside those of the queries."""
+    """Share of the budget for the training, relative to the shares of the queries."""
 
     def __post_init__(self) -> None:
         self.fill_in_channels(self.shape)
@@ -164,7 +164,7 @@ class DPMEPFTrained(
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
-        """Returns Adam on the encoder's weights; see `GradientMethod`."""
+        """Returns the training of the encoder by Adam; see `GradientMethod`."""
         from noisegate_images.training.adam import NoisyDescent
 
         start = dict(self.fresh_encoder(schema).named_parameters())
@@ -175,7 +175,7 @@ class DPMEPFTrained(
     def queries(
         self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]
     ) -> Mapping[str, FeatureMap]:
-        """Returns the maps by the encoder that was trained; see `AsksAfterSteps`."""
+        """Returns the maps of the trained encoder; see `AsksAfterSteps`."""
         encoder = self.fresh_encoder(schema)
         weights = {name: value.cpu() for name, value in trained.items()}
         encoder.load_state_dict(weights)
@@ -193,10 +193,10 @@ class DPMEPFTrained(
         return sum_queries(with_their_counts, schema, budget)
 
     def embeddings_by(self, encoder: nn.Module, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sums of each moment by an encoder; see `PerceptualEmbedding`.
+        """Returns the sums of each moment for an encoder; see `PerceptualEmbedding`.
 
         Args:
-            encoder: The encoder, as far as it is trained.
+            encoder: The encoder, trained or not.
             schema: Public schema of the images.
         """
         from noisegate_images.networks.classifiers import frozen_convnet
@@ -210,10 +210,10 @@ class DPMEPFTrained(
         return self.perceptual_embeddings(activations, compared)
 
     def fresh_encoder(self, schema: Schema) -> nn.Module:
-        """Returns the encoder with its weights at the start.
+        """Returns the encoder with its initial weights.
 
         Raises:
-            SchemaError: if there is no label to tell apart.
+            SchemaError: if there is no label with two levels.
         """
         from noisegate_images.networks.classifiers import build_convnet
 
@@ -234,13 +234,13 @@ class DPMEPFTrained(
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What is changed in the defaults of the fit."""
+        """Changes to the defaults of the fit."""
         return self.perceptual_fit_defaults
 
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> Fit:
-        """Returns the fit of a release, by the encoder that is in it, ready to run."""
+        """Returns the fit of a release, with the encoder in the release, ready to run."""
         schema = release.schema
         encoder = self.fresh_encoder(schema)
         shapes = weight_shapes(encoder)

@@ -58,13 +58,13 @@ class DPMERF(
 ):
     """DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).
 
-    Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
-    features (`noisegate_images.queries.fourier`) and scaled one-hot codes (`Levels`). The paper's four variants follow
-    from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the polynomial
-    kernel of section 4.3 for coded columns.
+    Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are those of random Fourier
+    features (`noisegate_images.queries.fourier`) and of scaled one-hot codes (`Levels`). The schema determines which of
+    the paper's four variants is used: with a coded column as label or without, balanced by noisy counts (section 4.2),
+    and with the polynomial kernel of section 4.3 for coded columns.
 
-    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e),
-    which are public; benchmarks/dp_merf says how, and has the paper's.
+    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e), which are
+    public. For the procedure and for the paper's settings see benchmarks/dp_merf.
 
     Examples:
         >>> from noisegate import Budget, DPMERF, Schema
@@ -78,17 +78,17 @@ class DPMERF(
     audit_settings: ClassVar[Mapping[str, Any]] = {"frequencies": 50}
 
     frequencies: Count = 1000
-    """Random frequencies; the embedding has twice as many coordinates for each label."""
+    """Number of random frequencies. The embedding has twice as many coordinates for each label."""
     kernel: Kernel = by_generator(table="pairs", images="numeric")
-    """"pairs" (one or two columns a frequency) or "numeric" (the paper: all numeric columns)."""
+    """"pairs" (each frequency uses one or two columns) or "numeric" (as in the paper: all numeric columns)."""
     length_scale: Interval = by_generator(table=(0.005, 0.5), images=(5.0, 5.0))
     """Length scales are drawn log-uniformly from this interval, in units of a column's range."""
     length_scales: Mapping[str, Interval] = field(default_factory=dict)
-    """The same for single columns, by name."""
+    """Intervals of the length scales of single columns, by name."""
     fourier_share: Share = 1.0
-    """Budget share of the Fourier sums."""
+    """Share of the budget for the Fourier sums."""
     levels_share: Share = 0.5
-    """Budget share of the one-hot sums."""
+    """Share of the budget for the one-hot sums."""
     hidden: Widths = by_generator(
         table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500)
     )
@@ -98,7 +98,7 @@ class DPMERF(
         self.check_generator(self.image)
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the Fourier sums, and the one-hot sums of a table with coded columns besides the label."""
+        """Returns the Fourier sums, and the one-hot sums of a table that has coded columns in addition to the label."""
         layout = schema.layout
         if self.image is not None:
             check_image_schema(schema, self.shape)
@@ -128,7 +128,7 @@ class DPMERF(
     def error_bounds(
         self, schema: Schema, budget: Budget, records: int
     ) -> tuple[ErrorBound, ...]:
-        """Returns the bound on the Fourier query; codes and counts stand for their kernels exactly."""
+        """Returns the error bound of the Fourier query. Codes and counts represent their kernels exactly."""
         bound = error_bound(
             self.plan(schema, budget).release(FOURIER),
             records=records,
@@ -143,7 +143,7 @@ class DPMERF(
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What is changed in the defaults of the fit."""
+        """Changes to the defaults of the fit."""
         return self.fit_defaults_for({"steps": 3000, "batch": 128})
 
     def fitting(

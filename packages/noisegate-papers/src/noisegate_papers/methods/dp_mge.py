@@ -96,24 +96,26 @@ class DPMGE(
     covariance: Literal["diagonal", "full"] = derived(
         lambda given: "diagonal" if given["public"] is None else "full"
     )
-    """"diagonal", as in the paper, or "full" along `axes`; by default full with public images, which say where the axes
-    are, and diagonal without."""
+    """"diagonal", as in the paper, or "full" along `axes`. By default "full" with public images, which determine the
+    axes, and "diagonal" without."""
     axes: Count = 16
-    """Of a full covariance. On public photographs (docs/mge.md) 16 did best from ε = 0.1 to 1, 32 at ε = 10."""
+    """Number of axes of a full covariance. On public photographs (docs/mge.md) 16 gave the best results from ε = 0.1 to
+    1, and 32 at ε = 10."""
     public: str | None = None
-    """Public images whose principal axes these are; None for random directions, of which many are needed."""
+    """Path of public images, whose principal axes are used; None for random axes, of which many are needed."""
     public_records: Count = 10_000
-    """How many public images are encoded at most."""
+    """Largest number of public images that are encoded."""
     per_class: bool = True
-    """A Gaussian for each label; if not, labels are drawn without looking at the image."""
+    """Whether there is a Gaussian for each label. If not, labels are drawn independently of the image."""
     floor: Annotated[float, Within(gt=0, le=1), "a positive number, at most 1"] = 1e-6
-    """Least variance. A feature of d numbers has 1/d of its squared length in each on average: this is next to none."""
+    """Smallest variance. The default is small: in a feature of d numbers, each has a squared length of 1/d on average.
+    """
     mean_share: Share = 1.0
-    """Budget share of the mean."""
+    """Share of the budget for the mean."""
     second_share: Share = 1.0
-    """Budget share of the second moment."""
+    """Share of the budget for the second moment."""
     counts_share: Share = 0.05
-    """Budget share of the counts."""
+    """Share of the budget for the counts."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image", astuple(self.shape))
@@ -128,12 +130,12 @@ class DPMGE(
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of features and of their second moments.
 
-        It reads the public images, if any.
+        Reads the public images, if there are any.
         """
         return self._embeddings_along(schema, self.public)
 
     def stand_ins(self, schema: Schema) -> dict[str, Embedding] | None:
-        """Returns the same sums along random axes where public images say which axes are asked."""
+        """Returns the same sums along random axes, if public images determine the axes."""
         if self.public is None:
             return None
         return self._embeddings_along(schema, None)
@@ -186,14 +188,14 @@ class DPMGE(
         )
 
     def check_public_records(self) -> None:
-        """Does nothing: random axes do without public images."""
+        """Does nothing, because random axes need no public images."""
 
     def file_digests(self) -> dict[str, str]:
         """Returns the SHA-256 of encoder and decoder; refuses a decoder that does not fit."""
         return self.encoder_and_decoder_digests()
 
     def facts_beside_settings(self, schema: Schema) -> dict[str, Any]:
-        """Returns what the axes of a full covariance are."""
+        """Returns the facts about the axes of a full covariance, for the certificate."""
         if self.covariance == "diagonal":
             return {}
         return {"axes": self._axes(schema, self.public).facts}
@@ -201,7 +203,7 @@ class DPMGE(
     # What follows from the answers.
 
     def model(self, release: Release) -> DecodedGaussian:
-        """Returns the Gaussians and the decoder of what is drawn from them."""
+        """Returns the Gaussians, with the decoder of features that are drawn from them."""
         from noisegate_images.training.target import read_target
         from noisegate_papers.models.decoded import DecodedGaussian
 
@@ -216,7 +218,7 @@ class DPMGE(
         """Returns the distributions of features in a release.
 
         Raises:
-            ModelError: if the public images are others than those of the release.
+            ModelError: if the public images are not those of the release.
         """
         from noisegate_images.training.target import read_target
         from noisegate_papers.training.gaussians import feature_gaussians

@@ -34,8 +34,8 @@ TANGENT = "tangent"
 class DPNTK(TableOrImageGenerator, MeanEmbeddingMethod, ChangesFitDefaults):
     """DP-NTK: mean embeddings by a neural tangent kernel (Yang et al. 2024).
 
-    Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. The sum is of normalised
-    gradients of a random network in its weights.
+    Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. The sum is that of normalised
+    gradients of a random network with respect to its weights.
 
     Examples:
         >>> from noisegate import Budget, DPNTK, Schema
@@ -49,11 +49,12 @@ class DPNTK(TableOrImageGenerator, MeanEmbeddingMethod, ChangesFitDefaults):
     audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
 
     width: Count = by_generator(table=8, images=200)
-    """Hidden units of a network; a gradient has width · (inputs + 2) coordinates. The paper has 800 for images."""
+    """Number of hidden units of the network. A gradient has width · (inputs + 2) coordinates. The paper uses 800 for
+    images."""
     cells: TwoOrMore = 32
-    """Cells of a numeric column of a table, about."""
+    """Approximate number of bins of a numeric column of a table."""
     memory: Count = 1000
-    """What the vectors of all cells of a table may take, in megabytes."""
+    """Largest amount of memory for the vectors of all bins of a table, in megabytes."""
     hidden: Widths = by_generator(
         table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500)
     )
@@ -63,7 +64,7 @@ class DPNTK(TableOrImageGenerator, MeanEmbeddingMethod, ChangesFitDefaults):
         self.check_generator(self.image)
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
+        """Returns the sum of gradients; refuses tables whose vectors need more than `memory`."""
         if self.image is not None:
             check_image_schema(schema, self.shape)
             return {
@@ -83,7 +84,7 @@ class DPNTK(TableOrImageGenerator, MeanEmbeddingMethod, ChangesFitDefaults):
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
-        """What is changed in the defaults of the fit."""
+        """Changes to the defaults of the fit."""
         return self.fit_defaults_for({"steps": 2000, "batch": 200})
 
     def fitting(

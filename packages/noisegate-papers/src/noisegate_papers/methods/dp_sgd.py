@@ -74,19 +74,20 @@ class DPSGD(
     width: Count = 32
     """Channels of each block of the ConvNet; for images."""
     depth: Count = 3
-    """Its blocks."""
+    """Number of blocks of the ConvNet."""
     hidden: Widths = (64,)
     """Widths of the perceptron's hidden layers; for tables."""
     learning_rate: Positive = 0.2
-    """Of the mean of the clipped gradients."""
+    """Learning rate of the average of the clipped gradients."""
     momentum: Unit = 0.9
-    """What is kept of the velocity in a step."""
+    """Share of the velocity that is preserved in a step."""
     ema_decay: Unit = 0.95
-    """Of the average of the weights over the steps, which is what is kept; 0 keeps the weights after the last step."""
+    """Decay of the moving average of the weights over the steps, which is released; 0 releases the weights of the last
+    step."""
     centre: Unit = 0.5
-    """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
+    """Position between the bounds of a numeric column that is encoded as 0: 0.5 if unknown, 0 for ink on a page."""
     start: str | None = None
-    """Folder of a classifier of this method to continue from, which is taken as public; None for fresh weights."""
+    """Folder of a classifier of this method to continue from, which must be public; None for new initial weights."""
 
     def __post_init__(self) -> None:
         if self.momentum == 1:
@@ -95,11 +96,11 @@ class DPSGD(
             )
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
-        """Returns the steps; refuses a schema without a label of two levels, or with nothing beside it."""
+        """Returns the steps; refuses a schema without a label of two levels, or with no other column."""
         return self.steps_of(NETWORK, weight_shapes(self._network(schema)))
 
     def loss(self, schema: Schema) -> RecordLoss:
-        """Returns the cross-entropy of a record's label, by the network."""
+        """Returns the loss of a record: the cross-entropy of its label by the network."""
         return label_loss(
             self._network(schema), scaled_inputs(self._inputs(schema), schema), schema
         )
@@ -107,7 +108,7 @@ class DPSGD(
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
-        """Returns the network's weights at their start, to be moved by noisy gradients."""
+        """Returns the training of the network's weights in its initial state."""
         from noisegate_images.training.adam import NoisyMomentum
 
         return NoisyMomentum(
@@ -120,7 +121,11 @@ class DPSGD(
         )
 
     def classifier(self, release: Release) -> NetworkClassifier:
-        """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
+        """Returns the classifier in a release.
+
+        Raises:
+            ModelError: if the release is of another method, schema or settings.
+        """
         schema = release.schema
         inputs, shapes = self._inputs(schema), weight_shapes(self._network(schema))
         arrays = released_arrays(
@@ -135,7 +140,7 @@ class DPSGD(
         )
 
     def facts_beside_settings(self, schema: Schema) -> dict[str, Any]:
-        """Returns the digest of the certificate of the classifier at the start, if there is one."""
+        """Returns the digest of the certificate of the classifier `start`, if there is one."""
         if self.start is None:
             return {}
         start_certificate = NetworkClassifier.load(self.start).certificate

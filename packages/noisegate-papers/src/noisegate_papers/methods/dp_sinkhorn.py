@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class DPSinkhorn(
     GuidedGenerator, StepSettings, TrainsModel, AsksSamples, GradientMethod
 ):
-    """DP-Sinkhorn: a generator matched by optimal transport (Cao et al. 2021).
+    """DP-Sinkhorn: a generator fitted by optimal transport (Cao et al. 2021).
 
     Examples:
         >>> from noisegate import Budget, DPSinkhorn, Schema
@@ -62,26 +62,26 @@ class DPSinkhorn(
     steps: Count = by_records(table=600, images=2000)
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
     clip_norm: Positive = 0.5
-    """L2 norm that the gradient of the loss of a whole sample is clipped to."""
+    """L2 norm that the gradient of the loss of a complete sample is clipped to."""
     batch: Count = 50
-    """Generated records in X₁."""
+    """Number of generated records in X₁."""
     fresh: Unit = 0.4
-    """Part of X₂ that is not in X₁: 0 for a loss with all of its bias, 1 for none, and a larger variance."""
+    """Share of X₂ that is not in X₁: 0 for the full bias of the loss; 1 for no bias, but a larger variance."""
     regularisation: Positive = 0.05
-    """Of the transport (λ), in units of the cost, which is a sum over inputs."""
+    """Regularisation of the transport (λ), in units of the cost, which is a sum over inputs."""
     iterations: Count = 50
-    """Of Sinkhorn's algorithm, each of both potentials."""
+    """Number of iterations of Sinkhorn's algorithm, each for both potentials."""
     label_cost: Positive = 1.0
-    """Cost between records of different labels, beside the sum over inputs, for each input."""
+    """Cost for each input between records with different labels, in addition to the sum over inputs."""
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
-    """Of the generator, by Adam."""
+    """Learning rate of the generator, for Adam."""
 
     def __post_init__(self) -> None:
         self.check_generator()
 
     @property
     def generated_count(self) -> int:
-        """How many records are generated in a step: those of X₁, and those of X₂ that are not in X₁."""
+        """Number of records that are generated in a step: those of X₁, and those of X₂ that are not in X₁."""
         return self.batch + round(self.fresh * self.batch)
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> BatchQuery:
@@ -99,7 +99,7 @@ class DPSinkhorn(
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
-        """Returns the generator at its start; see `GradientMethod`."""
+        """Returns the training of the generator in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.guided import TransportTraining
 
         start = self.guided_start(
@@ -109,7 +109,7 @@ class DPSinkhorn(
         return TransportTraining(replace(start, relabelled=fresh_count))
 
     def model(self, release: Release) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
+        """Returns the released generator, to sample from."""
         return self.released_generator(release)
 
     def sample_vector(self, schema: Schema) -> SampleVector:

@@ -40,8 +40,8 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     """G-PATE: a generator taught by voted gradients of many teachers (Long et al. 2021).
 
     Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
-    gradient at a generated record is projected at random to a few coordinates, in each of which it votes for a bin; the
-    one with the most noisy votes stands for the gradient.
+    gradient at a generated record is projected at random to a few coordinates. In each coordinate, the teacher votes
+    for a bin. The bin with the most noisy votes represents the gradient.
 
     Examples:
         >>> from noisegate import Budget, GPATE, Schema
@@ -60,11 +60,11 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     }
 
     coordinates: Count = derived(_coordinates)
-    """Coordinates of the random projection; the paper has 10, of which thousands of steps are needed for images."""
+    """Number of coordinates of the random projection. The paper uses 10; images then need thousands of steps."""
     bins: TwoOrMore = 4
-    """Bins of each coordinate, of equal width."""
+    """Number of bins of each coordinate, of equal width."""
     bound: Positive = 1e-2
-    """Projected gradients are clipped to ± this; the paper has 10 bins and 1e-4."""
+    """Projected gradients are clipped to ± this. The paper uses 10 bins and 1e-4."""
     clip_norm: Positive = derived(
         lambda given: math.sqrt(given["batch"] * _coordinates(given))
     )
@@ -74,12 +74,12 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         self.check_generator()
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardQuery:
-        """Returns the steps, in each of which a teacher votes for a bin of every coordinate."""
+        """Returns the steps. In each, a teacher votes for a bin of every coordinate."""
         votes_shape = (self.batch, self.coordinates, self.bins)
         return self.shard_plan(schema, {"votes": votes_shape}, nonnegative=True)
 
     def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a teacher at its start."""
+        """Returns a teacher in its initial state."""
         from noisegate_papers.training.shard_teacher import histogram_votes
 
         answer = partial(histogram_votes, bound=self.bound, bins=self.bins)
@@ -88,7 +88,7 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
-        """Returns the generator at its start; see `GradientMethod`."""
+        """Returns the training of the generator in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.guided import TransportTraining
 
         return TransportTraining(
@@ -100,7 +100,8 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def projections(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
         """Returns the projections of a step, of independent entries of variance 1/coordinates.
 
-        Each step and each record has its own: what one leaves out, others have, and their mean is near the gradient.
+        Each step and each record has a projection of its own. What one projection omits, others contain, so that their
+        average is close to the gradient.
 
         Args:
             schema: Public schema of the records.
@@ -121,7 +122,7 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def voted_gradient(
         self, known: Mapping[str, Tensor]
     ) -> Float[Tensor, "records inputs"]:
-        """Returns the middle of the bins with the most votes, back at the inputs.
+        """Returns the midpoints of the bins with the most votes, projected back to the inputs.
 
         Args:
             known: The noisy votes, (records, coordinates, bins), and the projections.
@@ -132,5 +133,5 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         return self.bound * (known["projection"] @ columns)[:, :, 0]
 
     def model(self, release: Release) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
+        """Returns the released generator, to sample from."""
         return self.released_generator(release)

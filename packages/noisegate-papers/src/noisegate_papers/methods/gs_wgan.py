@@ -33,7 +33,8 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     """GS-WGAN: a Wasserstein GAN with sanitized gradients of many critics (Chen et al. 2020).
 
     Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
-    trained without noise behind the gate; what leaves is the gradient at generated records, each clipped, with noise.
+    trained without noise behind the gate. Only their gradients at generated records are released, each clipped, with
+    noise.
 
     Examples:
         >>> from noisegate import Budget, GSWGAN, Schema
@@ -55,9 +56,9 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     }
 
     learning: Count | None = None
-    """Critics that learn in a step, in turn; None for all."""
+    """Number of critics that are trained in a step, in turn; None for all."""
     warm_up: Count = 20
-    """How often every critic learns before the first step."""
+    """Number of trainings of every critic before the first step."""
     teacher_rounds: Count = 5
     teacher_learning_rate: Positive = 1e-3
     penalty: Positive = 10.0
@@ -65,19 +66,19 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     drift: Positive = 1e-3
     """Weight of the squared scores of real records."""
     clip_norm: Positive = 1.0
-    """L2 norm of all gradients of a step together; each is clipped to this over √batch."""
+    """L2 norm of all gradients of a step together. Each gradient is clipped to this divided by √batch."""
 
     def __post_init__(self) -> None:
         self.check_generator()
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardQuery:
-        """Returns the steps, in each of which a critic gives the gradient at every generated record."""
+        """Returns the steps. In each, a critic computes the gradient at every generated record."""
         return self.shard_plan(
             schema, {"records": (self.batch, self.input_count(schema))}
         )
 
     def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a critic at its start."""
+        """Returns a critic in its initial state."""
         from noisegate_papers.training.shard_teacher import clipped_answers
 
         answer = partial(clipped_answers, clip_norm=self.clip_norm)
@@ -92,11 +93,11 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> TransportTraining:
-        """Returns the generator at its start; see `GradientMethod`."""
+        """Returns the training of the generator in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.guided import TransportTraining
 
         return TransportTraining(self.taught_start(schema, device))
 
     def model(self, release: Release) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
+        """Returns the released generator, to sample from."""
         return self.released_generator(release)

@@ -1,4 +1,4 @@
-"""What DP-Sinkhorn and methods on shards share: a generator that follows noisy gradients at the records it makes."""
+"""Base of DP-Sinkhorn and of methods on shards: a generator that follows noisy gradients at generated records."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @settings
 class GuidedGenerator(RecordGenerator):
-    """Settings of a generator that follows noisy gradients at what it makes."""
+    """Settings of a generator that follows noisy gradients at generated records."""
 
     batch: Count = 16
-    """Generated records of a step."""
+    """Number of generated records in a step."""
     learning_rate: Positive = 2e-3
-    """Of the generator, by Adam."""
+    """Learning rate of the generator, for Adam."""
     label_shares: LabelShares | None = None
     """Share of each level of the label, as public knowledge; None for equal shares."""
 
@@ -46,13 +46,13 @@ class GuidedGenerator(RecordGenerator):
     def guided_start(
         self, schema: Schema, *, batch: int, seed: int, device: str
     ) -> GuidedStart:
-        """Returns the generator at its start.
+        """Returns the generator in its initial state.
 
         Args:
             schema: Public schema of the records.
-            batch: Generated records of a step.
+            batch: Number of generated records in a step.
             seed: Seed of weights, noise vectors and labels.
-            device: Where torch computes.
+            device: Device on which torch computes.
         """
         import torch
 
@@ -70,7 +70,7 @@ class GuidedGenerator(RecordGenerator):
         )
 
     def released_generator(self, release: Release) -> RecordModel:
-        """Returns the generator in a release, to be drawn from.
+        """Returns the generator in a release, to sample from.
 
         Raises:
             ModelError: if it is of another method, schema or settings.

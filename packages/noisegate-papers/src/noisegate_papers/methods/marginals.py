@@ -68,11 +68,12 @@ class MarginalMethod(Settings, Method, ReleaseReader, ChecksPackages):
     seeded_fit = True
 
     bins: TwoOrMore = 32
-    """Most cells of a numeric column, beside the one for missing values."""
+    """Largest number of bins of a numeric column, in addition to the one for missing values."""
     iterations: Count = 1000
-    """Steps of mirror descent, each time that a model is fitted to noisy marginals."""
+    """Number of steps of mirror descent for each fit of a model to noisy marginals."""
     seed: Seed = 0
-    """Unused, since nothing here draws public randomness before sampling; accepted like by other methods."""
+    """Not used, because nothing draws public randomness before sampling. Accepted for consistency with other methods.
+    """
 
     @abstractmethod
     def mechanism(self, column_count: int) -> SelectionMechanism:
@@ -107,17 +108,17 @@ class MarginalMethod(Settings, Method, ReleaseReader, ChecksPackages):
         )
 
     def cells(self, layout: Layout) -> tuple[NumericBins, ...]:
-        """Returns the cells of each numeric column."""
+        """Returns the bins of each numeric column."""
         return tuple(equal_bins(column, self.bins) for column in layout.numeric)
 
     def sizes(self, layout: Layout) -> tuple[int, ...]:
-        """Returns the number of cells of each column, numeric columns first."""
+        """Returns the number of bins of each column, numeric columns first."""
         numeric_sizes = [bins.size for bins in self.cells(layout)]
         coded_sizes = [column.size for column in layout.coded]
         return (*numeric_sizes, *coded_sizes)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Returns the release: the one time that private records are used. Holds all of them in memory."""
+        """Releases the noisy marginals, the only use of private records. All records are held in memory."""
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
         return gate.marginals(
@@ -128,13 +129,13 @@ class MarginalMethod(Settings, Method, ReleaseReader, ChecksPackages):
         )
 
     def check_packages(self) -> None:
-        """Finds out whether OpenDP's mechanisms are here, before any budget is spent."""
+        """Checks that OpenDP's mechanisms are installed, before any budget is spent."""
         from noisegate.gate.sessions.marginals import check_extra
 
         check_extra()
 
     def measurements(self, release: Release) -> Measurements:
-        """Returns all tables that were measured; see `ReleaseReader`."""
+        """Returns all released tables; see `ReleaseReader`."""
         layout = release.schema.layout
         domain = domain_of(layout, self.cells(layout))
         tables = []
@@ -148,24 +149,24 @@ class MarginalMethod(Settings, Method, ReleaseReader, ChecksPackages):
         return Measurements(domain, tuple(tables), known_total=known_total)
 
     def held_out_measurements(self, release: Release) -> Measurements:
-        """Returns no tables: all that are measured are fitted."""
+        """Returns no tables, because all released tables are fitted."""
         layout = release.schema.layout
         return Measurements(domain_of(layout, self.cells(layout)), ())
 
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> GraphicalFit:
-        """Returns the fit of a release, ready to run; always on the CPU."""
+        """Returns the fit of a release, ready to run. It always runs on the CPU."""
         sizes = self.sizes(release.schema.layout)
         marginals = read_marginals(release, self.name)
         return GraphicalFit(sizes, marginals, iterations=self.iterations)
 
     def synthesizer(self, release: Release, fitting: GraphicalFit) -> Synthesizer:
-        """Returns the synthesizer of the graphical model that a fit has reached."""
+        """Returns the synthesizer of the fitted graphical model."""
         return fitted_synthesizer(release, fitting, self.model(release, fitting))
 
     def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
-        """Returns the model that a fit has reached."""
+        """Returns the fitted model."""
         layout = release.schema.layout
         return GraphicalModel(
             bins=self.cells(layout),
@@ -190,7 +191,7 @@ class MST(MarginalMethod):
     audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20}
 
     def mechanism(self, column_count: int) -> SelectionMechanism:
-        """Returns MST, which measures pairs."""
+        """Returns MST, which releases tables of pairs."""
         return SelectionMechanism(algorithm="MST", degree=2, options={})
 
 
@@ -215,14 +216,15 @@ class AIM(MarginalMethod):
     }
 
     degree: Annotated[Literal[2, 3, 4], "2 or 3 or 4"] = 3
-    """Most columns of a table."""
+    """Largest number of columns of a table."""
     max_model_mb: Megabytes = 80.0
-    """Largest model, MB; the fit's time grows with it. OpenDP's default."""
+    """Largest size of the model, in MB. The time of the fit grows with it. The default is OpenDP's."""
     rounds: RoundCount | None = None
-    """Most rounds of choosing that the budget is laid out for; None for OpenDP's default, 16 for each column."""
+    """Largest number of rounds of selection, among which the budget is divided; None for OpenDP's default, 16 for each
+    column."""
 
     def mechanism(self, column_count: int) -> SelectionMechanism:
-        """Returns AIM, with its largest model and most rounds."""
+        """Returns AIM, with its largest model and largest number of rounds."""
         default_rounds = min(16 * column_count, MAX_ROUNDS)
         return SelectionMechanism(
             algorithm="AIM",

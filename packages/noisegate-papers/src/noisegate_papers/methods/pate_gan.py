@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     """PATE-GAN: a GAN whose student learns from noisy votes of teachers (Jordon et al. 2019).
 
-    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote on records,
-    real or not; a student learns from the noisy votes, and the generator from it. Here records that are voted on are
-    mixed with uniform noise, and a vote is for those above the mean of their label: soon none would be taken for real.
+    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote whether a
+    record is real. A student is trained on the noisy votes, and the generator is trained with the student.
+
+    Two things differ from the paper, because otherwise soon no record would get a vote as real: the records for the
+    votes are mixed with uniform noise, and a teacher votes for the records that it scores above the average of their
+    label.
 
     Examples:
         >>> from noisegate import Budget, PATEGAN, Schema
@@ -52,21 +55,21 @@ class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
 
     batch: Count = 64
     student_learning_rate: Positive = 3e-3
-    """Of the student, by Adam."""
+    """Learning rate of the student, for Adam."""
     student_rounds: Count = 3
-    """How many steps the student takes to one of the generator."""
+    """Number of steps of the student for each step of the generator."""
     clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"]) / 2)
-    """L2 norm of all votes of a teacher in a step, one half for or against each record."""
+    """L2 norm of all votes of a teacher in a step. A vote for or against a record is one half."""
 
     def __post_init__(self) -> None:
         self.check_generator()
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardQuery:
-        """Returns the steps, in each of which a teacher votes on every asked record."""
+        """Returns the steps. In each, a teacher votes on every record of the step."""
         return self.shard_plan(schema, {"votes": (self.batch,)})
 
     def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a teacher at its start."""
+        """Returns a teacher in its initial state."""
         from noisegate_papers.training.shard_teacher import votes
 
         return self.shard_teacher(schema, votes)
@@ -74,7 +77,7 @@ class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> StudentTraining:
-        """Returns generator and student at their start; see `GradientMethod`."""
+        """Returns the training of generator and student in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.guided import StudentTraining
 
         return StudentTraining(
@@ -86,5 +89,5 @@ class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
         )
 
     def model(self, release: Release) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
+        """Returns the released generator, to sample from."""
         return self.released_generator(release)

@@ -1,9 +1,9 @@
-"""Private Evolution: private images vote for public candidates, of which the best make the model (G-13, G-25).
+"""Private Evolution: private images vote for public candidates, and the best candidates are the model (G-13, G-25).
 
-Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. Where the
-paper has a diffusion model, one begins here with public images or simulated shapes, and varies them by operations on
-pixels or by a public decoder. A vote goes to the nearest candidate of the image's label by what a public map sees. What
-differs is in [differences](../../docs/differences.md).
+Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. The paper uses
+a diffusion model. Here, the first candidates are public images or simulated shapes, and they are varied by operations
+on pixels or by a public decoder. An image votes for the nearest candidate with its label, in the features of a public
+map. For deviations see [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class PrivateEvolution(
     }
 
     public: Source = path_or_table()
-    """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where
-    the method does without. They are part of what is made, so they must hold no private one."""
+    """Path of public images of the same size, in any form that private images may have, or a table in memory; None if
+    the method needs none. They are part of the synthetic images, so they must not contain a private image."""
     references: TwoOrMore = 10_000
-    """How many of them are used at most, drawn at random."""
+    """Largest number of public images that are used, drawn at random."""
     public_labels: bool = False
-    """Whether they have labels of the schema."""
+    """Whether the public images have labels of the schema."""
     seed: Seed = 0
-    """Seed for non-private randomness. Never of the private noise."""
+    """Seed for non-private randomness. The private noise has no seed."""
     features: Literal["pixels", "encoder"] = derived(
         lambda given: (
             "encoder"
@@ -103,27 +103,29 @@ class PrivateEvolution(
             else "pixels"
         )
     )
-    """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
-    frozen network sees in them, by default for colour."""
+    """Features in which images are compared: "pixels", slightly blurred, by default for grey images; or "encoder", the
+    features of the frozen network, by default for colour images."""
     variations: Literal["operations", "decoder"] = "operations"
-    """"operations" on pixels (turns, shifts, bends, blends, contrast, noise), or "decoder": what it draws near them."""
+    """How candidates are varied: by "operations" on pixels (turns, shifts, bends, blends, contrast, noise), or by a
+    "decoder" of features near their own."""
     variation: Unit = 1.0
-    """How far the first variations go; it falls to none."""
+    """Strength of the first variations. It decreases to 0."""
     candidates: Candidates = 4000
-    """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
+    """Largest number of candidates, of all labels. There are never more than the number of records divided by the
+    standard deviation of the noise."""
     rounds: RoundCount = 4
-    """Rounds of votes."""
+    """Number of rounds of votes."""
     images: Count = 10_000
-    """Images that the model draws from, about: candidates by their votes, and variations of these."""
+    """Approximate number of images that the model samples from: candidates by their votes, and variations of them."""
     counts_share: Relative = 0.02
-    """Budget share of the numbers of images of each label."""
+    """Share of the budget for the number of images of each label."""
     votes_share: Relative = 0.98
-    """Budget share of all votes."""
+    """Share of the budget for all votes."""
 
     # The public images.
 
     def check_public_records(self) -> None:
-        """Does nothing: simulated shapes take the place of public images."""
+        """Does nothing, because simulated shapes can replace public images."""
 
     def reference(self, schema: Schema) -> PublicReference | None:
         """Returns the public images, read once, or None.
@@ -146,12 +148,12 @@ class PrivateEvolution(
         )
 
     def facts_beside_settings(self, schema: Schema) -> dict[str, Any]:
-        """Returns what a certificate says of the public images."""
+        """Returns the facts about the public images, for the certificate."""
         reference = self.reference(schema)
         return {} if reference is None else {"reference": reference.to_json()}
 
     def file_digests(self) -> dict[str, str]:
-        """Returns the SHA-256 of the encoder and the decoder, as far as they are used."""
+        """Returns the SHA-256 of the encoder and the decoder, if they are used."""
         digests = {}
         if self.features == "encoder":
             digests["sha256"] = self.encoder().sha256
@@ -177,7 +179,7 @@ class PrivateEvolution(
         return plan_sums(budget, (counts, *votes))
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Returns the release: a pass over the records for the labels' counts, and one for each round."""
+        """Releases the counts of labels, in one pass over the records, and the votes, in one pass for each round."""
         self.check_gate(gate)
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
@@ -196,7 +198,7 @@ class PrivateEvolution(
         return session.release()
 
     def compared(self) -> FeatureMap:
-        """Returns the map from an image to what it is compared by."""
+        """Returns the map from an image to the features in which images are compared."""
         if self.features == "pixels":
             return BlurredPixels(image=self.shape)
         return self.encoding()
@@ -204,7 +206,7 @@ class PrivateEvolution(
     def evolution(
         self, schema: Schema, counts: Any, noise_std: float
     ) -> ImageEvolution:
-        """Returns the candidates of the first round; reads the public images, if any.
+        """Returns the candidates of the first round; reads the public images, if there are any.
 
         Args:
             schema: Public schema of the images.
@@ -242,10 +244,10 @@ class PrivateEvolution(
     # What follows from the answers.
 
     def model(self, release: Release) -> WeightedReference:
-        """Returns the last candidates, drawn by their votes.
+        """Returns the last candidates, weighted by their votes.
 
         Raises:
-            ModelError: if the public images are others than those of the release.
+            ModelError: if the public images are not those of the release.
         """
         facts = self.facts_beside_settings(release.schema)
         check_same(facts, release.certificate.public)

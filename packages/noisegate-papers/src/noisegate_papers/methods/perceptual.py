@@ -1,9 +1,9 @@
-"""What both kinds of DP-MEPF share: queries of perceptual features, and the fit to them.
+"""Base of both kinds of DP-MEPF: queries of perceptual features, and the fit to their results.
 
 Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P. One plan releases
-class-wise sums of the activations of a network (φ₁), of their squares (φ₂), and counts, which a generator is then
-fitted to. For early stopping, a second, unlabelled mean embedding is released with ten times the noise, and the
-generator that comes closest to it is kept. What differs is in [differences](../../docs/differences.md).
+class-wise sums of the activations of a network (φ₁), of their squares (φ₂), and counts, to which a generator is then
+fitted. For early stopping, a second, unlabelled mean embedding is released with ten times the noise, and the generator
+that is closest to it is used. For deviations see [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations
@@ -74,34 +74,36 @@ STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 
 @settings
 class PerceptualEmbedding(ImageGeneratorSettings, FitsGenerator):
-    """Settings of the queries of perceptual features, and of the generator that is fitted to them."""
+    """Settings of the queries of perceptual features, and of the generator that is fitted to their results."""
 
     preset: Preset = "default"
     """"default", "paper": VGG-19, both moments, private early stopping, residual generator, 200,000 steps; or
     "paper-grey", for MNIST: blocks of a ResNet18, both moments, a small generator, 100,000 steps."""
     moments: Annotated[Literal[1, 2], "1 or 2"] = by_preset(1, paper=2, paper_grey=2)
-    """1, or 2 for the squares of activations too."""
+    """1 for the activations only, 2 for their squares, too."""
     stopping: Literal["private", "none", "discrepancy"] = by_preset(
         "none", paper="private"
     )
-    """"private", "none", or "discrepancy": when the distance is what the noise alone would leave."""
+    """Early stopping: "private", with a released embedding; "discrepancy", if the distance to the released means is no
+    larger than expected from the noise alone; or "none"."""
     first_share: Share = 1.0
-    """Budget share of φ₁."""
+    """Share of the budget for φ₁."""
     second_share: Share = 1.0
-    """Budget share of φ₂."""
+    """Share of the budget for φ₂."""
     counts_share: Share = 0.01
-    """Budget share of the counts."""
+    """Share of the budget for the counts."""
     stopping_share: Share = 0.01
-    """Budget share of each embedding for early stopping, as a part of its moment's: noise that is ten times larger, as
-    in the paper's code."""
+    """Share of the budget for each embedding for early stopping, relative to that of its moment. The default gives ten
+    times the noise, as in the paper's code."""
     generator: ImageKind = by_preset("convolutional", paper="residual")
     """"convolutional", "residual", "sub-pixel" or "fully-connected"."""
     latent: Count = by_preset(32, paper=90, paper_grey=10)
-    """Length of its noise vector. The paper's for grey images has 10 numbers beside the one-hot label, as DP-MERF's."""
+    """Length of the generator's noise vector. For grey images, the paper has 10 numbers in addition to the one-hot
+    label, as DP-MERF has."""
     hidden: Widths = by_preset((200,), paper=(), paper_grey=(500,))
-    """Widths of its fully connected layers."""
+    """Widths of the generator's fully connected layers."""
     channels: Widths = ()
-    """Of its convolutions; empty for the papers'."""
+    """Channels of the generator's convolutions; empty for those of the papers."""
 
     @property
     def perceptual_fit_defaults(self) -> Mapping[str, Any]:
@@ -123,12 +125,12 @@ class PerceptualEmbedding(ImageGeneratorSettings, FitsGenerator):
     def perceptual_embeddings(
         self, activations: Activations, compared: Activations | None
     ) -> dict[str, Embedding]:
-        """Returns the sums of each moment, and of all records together where these say when to stop.
+        """Returns the sums of each moment, and the sums of all records together for early stopping.
 
         Args:
             activations: The map from images to the features of the moments.
-            compared: That of the features for early stopping, which are means of
-                channels: few numbers, as they have much more noise. None for none.
+            compared: The map to the features for early stopping, which are averages of channels: few numbers, because
+                they have much more noise. None for no early stopping.
         """
         shares = {FIRST: self.first_share}
         if self.moments == 2:

@@ -1,6 +1,6 @@
-"""What DPDM and DP-FETA share: a denoiser of images that learns from noisy gradients, and is sampled from.
+"""Base of DPDM and DP-FETA: a denoiser of images that is trained with noisy gradients and sampled from.
 
-What is released is a running mean of the denoiser's weights, from which a deterministic sampler draws
+A moving average of the denoiser's weights is released. A deterministic sampler draws images from it
 (`noisegate_papers.models.diffusion`).
 """
 
@@ -97,23 +97,24 @@ class PrivateDiffusion(StepSettings, TrainsModel, LearnsByGradients):
     """Settings of diffusion models of images; none of them depends on private data."""
 
     preset: Literal["laptop", "paper"] = "laptop"
-    """"laptop", or "paper": more channels at every pixel, 32 draws a record, 4395 steps on samples of 4096."""
+    """"laptop"; or "paper": more channels at full resolution, 32 draws of noise for each record, 4395 steps on samples
+    of 4096."""
     channels: Widths = derived(_default_channels)
-    """Of the denoiser at each size, every one half of that before."""
+    """Channels of the denoiser at each resolution. Each resolution has half the side of the previous one."""
     patch: Count = derived(_default_patch)
-    """Pixels to a side of what the denoiser's first size sees as one."""
+    """Side, in pixels, of the squares that are one input of the denoiser at its first resolution."""
     noise_draws: Count = by_preset(2, paper=32)
-    """Draws of noise for each record in a step (K, noise multiplicity)."""
+    """Number of draws of noise for each record in a step (K, noise multiplicity)."""
     p_mean: Number = -1.2
-    """Mean of the logarithm of σ in training, where images are in [−1, 1]."""
+    """Mean of the logarithm of σ in training, with images in [−1, 1]."""
     p_std: Positive = 1.2
-    """Its standard deviation."""
+    """Standard deviation of the logarithm of σ in training."""
     learning_rate: Positive = by_preset(1e-3, paper=3e-4)
-    """Of Adam."""
+    """Learning rate of Adam."""
     ema_decay: Unit = by_preset(0.98, paper=0.999)
-    """Of the running mean of the weights, which is what is released."""
+    """Decay of the moving average of the weights, which is released."""
     sampling_steps: TwoOrMore = by_preset(12, paper=50)
-    """Levels of noise on the way to an image, of which the denoiser sees each but the last one twice."""
+    """Number of noise levels in sampling. The denoiser is evaluated twice at each level except the last."""
     image: ImageSize | None = None
     """Height, width and channels of the images."""
     steps: Count = by_preset(400, paper=4395)
@@ -133,7 +134,7 @@ class PrivateDiffusion(StepSettings, TrainsModel, LearnsByGradients):
             )
 
     def denoiser(self, schema: Schema) -> Denoiser:
-        """Returns the denoiser at its start, on the CPU; refuses a schema that does not fit."""
+        """Returns the denoiser in its initial state, on the CPU; refuses a schema that does not fit."""
         from noisegate_papers.models.diffusion import build_denoiser
 
         shape = read_shape(self.image)

@@ -1,9 +1,9 @@
-"""Private GANs: a discriminator learns from noisy gradients at real records, and a generator from it alone.
+"""Private GANs: a discriminator is trained with noisy gradients at real records, and a generator by it only.
 
-The discriminator takes noisy gradients at real records, and gradients at generated ones, which cost no privacy
+The discriminator gets noisy gradients at real records, and gradients at generated ones, which cost no privacy
 (`noisegate_papers.training.adversarial`). Gradients at generated records are clipped too, record by record. Methods
-differ in their networks and in what they know of the labels: each states a `GAN`, from which plan, loss, training and
-model follow.
+differ in their networks and in the way they treat the labels: each states a `GAN`, from which plan, loss, training and
+model are derived.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class GAN:
 
 @settings
 class PrivateGAN(AdversarialConfig, StepSettings, TrainsModel, LearnsByGradients):
-    """Settings of private GANs; none of them depends on private data. A method states its `gan`."""
+    """Settings of private GANs; none of them depends on private data. A method implements `gan`."""
 
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""
@@ -96,7 +96,7 @@ class PrivateGAN(AdversarialConfig, StepSettings, TrainsModel, LearnsByGradients
     hidden: Widths = (128, 128)
     """Widths of the generator's hidden layers."""
     discriminator_hidden: Widths = (128, 128)
-    """Widths of a discriminator that is a perceptron; each weight takes its part of the noise."""
+    """Widths of the hidden layers of a discriminator that is a perceptron. Every weight gets noise."""
 
     @abstractmethod
     def gan(self, schema: Schema) -> GAN:

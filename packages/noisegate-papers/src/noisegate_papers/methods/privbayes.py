@@ -53,32 +53,35 @@ class PrivBayes(Settings, ClosedForm, Method):
     rules_version = DESIGN
 
     cells: TwoOrMore | None = None
-    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
+    """Approximate number of bins of a numeric column; None for a number that depends on ε and the number of columns."""
     degree: Annotated[Literal[1, 2], "1 or 2"] = 2
-    """Most parents of a column, beside the label where its classes are distinguished."""
+    """Largest number of parents of a column, in addition to the label if its classes are modelled separately."""
     usefulness: Positive = 1.0
-    """θ of the paper: how many times the noise the mean count in a table of two parents must be; the paper has 4."""
+    """θ of the paper: the smallest average count in a table of two parents, in standard deviations of the noise. The
+    paper uses 4."""
     most_cells: Count | None = None
-    """Most cells of a table of two parents; None for a number that all tables together keep to 300,000."""
+    """Largest number of cells of a table of two parents; None for a number with which all tables together have at most
+    300,000 cells."""
     histograms_share: Relative = 0.1
-    """Budget share of the histograms, half of it for the coarse ones."""
+    """Share of the budget for the histograms, half of it for the coarse ones."""
     screen_share: Relative = 0.1
-    """Budget share of the coarse screening at pairs, in tables of more than 40 columns."""
+    """Share of the budget for the screening of pairs on coarse bins, in tables of more than 40 columns."""
     counts_share: Relative = 0.01
-    """Budget share of the class counts."""
+    """Share of the budget for the class counts."""
     one_way_share: Relative = 0.25
-    """Budget share of the one-way tables."""
+    """Share of the budget for the one-way tables."""
     pairs_share: Relative = 0.3
-    """Budget share of the pairs."""
+    """Share of the budget for the pairs."""
     families_share: Relative = 0.34
-    """Budget share of the tables of columns with their parents."""
+    """Share of the budget for the tables of columns with their parents."""
     seed: Seed = 0
-    """Unused, since nothing here draws public randomness before sampling; accepted like by other methods."""
+    """Not used, because nothing draws public randomness before sampling. Accepted for consistency with other methods.
+    """
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
     ) -> NetworkDesign:
-        """Returns what is asked about a table at a given ε, by the rules of a version of the pairwise method."""
+        """Returns the queries on a table at a given ε, by a version of the pairwise method's rules."""
         return NetworkDesign(
             pairwise=Pairwise(cells=self.cells).design(
                 schema, epsilon, version=version
@@ -89,7 +92,7 @@ class PrivBayes(Settings, ClosedForm, Method):
         )
 
     def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """Returns the calibrated plan, with the design in it. Reads no data."""
+        """Returns the calibrated plan, which contains the design. Reads no data."""
         shares = {
             HISTOGRAMS: self.histograms_share / 2,
             COARSE: self.histograms_share / 2,
@@ -103,7 +106,7 @@ class PrivBayes(Settings, ClosedForm, Method):
         return plan_sums(budget, queries, design=design)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Returns the release: two to four passes over the records, the only times that they are used."""
+        """Releases the noisy results, in two to four passes over the records, their only use."""
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
         design: NetworkDesign = plan.design
@@ -126,7 +129,7 @@ class PrivBayes(Settings, ClosedForm, Method):
         return session.release()
 
     def model(self, release: Release) -> BayesianNetwork:
-        """Returns the network that a release says."""
+        """Returns the network in a release."""
         certificate = release.certificate
         version = certificate.public.get("design", DESIGN)
         return self.design(

@@ -1,9 +1,8 @@
-"""Private Set Generation, PSG: a small set of records whose gradient points where the noisy private one does.
+"""Private Set Generation (PSG): a small set of records that trains classifiers as private records do.
 
-Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set
-of records is moved until the gradient of a classifier's loss on it points where the
-noisy gradient on the private records does, and is released. What differs is in
-[differences](../../docs/differences.md).
+Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set of records is changed until the
+gradient of a classifier's loss on it has the direction of the noisy gradient on the private records. The set is then
+released. For deviations see [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations
@@ -145,43 +144,46 @@ class PrivateSetGeneration(
     )
 
     init_std: Positive = 0.6
-    """Standard deviation of the set at its start, in units of half a column's range."""
+    """Standard deviation of the initial set, in units of half a column's range."""
     centre: Unit = 0.0
-    """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
+    """Position between the bounds of a numeric column that is encoded as 0: 0.5 if unknown, 0 for ink on a page."""
     start: Literal["noise", "gaussians"] = "noise"
-    """What images are at first: noise of `init_std`, or draws from a Gaussian for each class, which are bought."""
+    """Initial images: "noise" of `init_std`, or draws from "gaussians", one for each class, which cost part of the
+    budget."""
     start_share: Share = 0.05
-    """Budget share of the Gaussians' moments, where that of the steps is 1."""
+    """Share of the budget for the moments of the Gaussians; that of the steps is 1."""
     start_steps: Whole = 80
-    """Steps that move the draws to what networks see in more of them (distribution matching); they cost no budget."""
+    """Number of steps of distribution matching, which adapt the initial images to the network features of more draws;
+    they cost no budget."""
     start_bound: Fraction = 0.25
-    """What outer products of small images are clipped to, as a part of that of a white one; public knowledge."""
+    """Norm that outer products of small images are clipped to, relative to that of a white image; public knowledge."""
     renamed: ClassVar[Mapping[str, str]] = {
         "network_rate": "network_learning_rate",
         "spread": "init_std",
     }
 
     samples_per_class: Count = 10
-    """Records of each label in the set."""
+    """Number of records of each label in the set."""
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""
     width: Count = 32
     """Channels of each block of the ConvNet; for images."""
     depth: Count = 3
-    """Its blocks."""
+    """Number of blocks of the ConvNet."""
     hidden: Widths = (128, 128)
     """Widths of the perceptron's hidden layers; for tables."""
     prior: bool = False
-    """Whether a network makes the images from fixed noise (equation 8): they look more like images, and serve less."""
+    """Whether a network makes the images from fixed noise (equation 8). They then look more like images, but train
+    worse classifiers."""
     prior_network: PriorNetwork = "convolutional"
-    """The network of `prior`: "convolutional", that of DP-MERF, or the paper's "dcgan", for sides that are even."""
+    """The network of `prior`: "convolutional", that of DP-MERF, or the paper's "dcgan", for even sides."""
     steps: Count = 700
     sampling_probability: Fraction = 256 / 60_000
     clip_norm: Positive = 0.1
     learning_rate: Positive = derived(lambda given: 0.01 if given["prior"] else 1.0)
-    """Of the set; with `prior` of Adam on the weights of the network that makes it."""
+    """Learning rate of the set; with `prior`, of Adam on the weights of the network that makes it."""
     momentum: Unit = 0.5
-    """Of the set."""
+    """Momentum of the set."""
 
     def __post_init__(self) -> None:
         if self.start != "noise":
@@ -220,7 +222,7 @@ class PrivateSetGeneration(
     # The steps.
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientQuery:
-        """Returns the steps, and the moments that are asked before them.
+        """Returns the steps, and the queries of moments before them.
 
         Raises:
             UserError: if the schema has no label of two levels, or the set is too large.
@@ -241,12 +243,12 @@ class PrivateSetGeneration(
         )
 
     def loss(self, schema: Schema) -> RecordLoss:
-        """Returns the cross-entropy of a record's label, by the network."""
+        """Returns the loss of a record: the cross-entropy of its label by the network."""
         inputs = scaled_inputs(self._inputs(schema), schema)
         return label_loss(self.network(schema, 0), inputs, schema)
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
-        """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
+        """Returns the classifier with initial weights, from rows of inputs to logits, in float32 on the CPU."""
         design = ClassifierDesign(
             image=self.image, width=self.width, depth=self.depth, hidden=self.hidden
         )
@@ -256,9 +258,9 @@ class PrivateSetGeneration(
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> Trainer:
-        """Returns the set at its start; see `GradientMethod`.
+        """Returns the training of the set in its initial state; see `GradientMethod`.
 
-        The size of a sample does not matter, as only the directions of gradients do.
+        The size of a sample has no effect, because only the directions of gradients are used.
         """
         import torch
 
@@ -302,7 +304,7 @@ class PrivateSetGeneration(
         )
 
     def model(self, release: Release) -> PointSet:
-        """Returns the released set, to be drawn from."""
+        """Returns the released set, to sample from."""
         schema = release.schema
         inputs = self._inputs(schema)
         labels = np.repeat(np.arange(schema.layout.classes), self.samples_per_class)
@@ -329,7 +331,7 @@ class PrivateSetGeneration(
     # What comes before the steps, where the set starts from Gaussians.
 
     def start_queries(self, schema: Schema) -> tuple[Query, ...]:
-        """Returns the query for the moments of each class; none where the start is noise."""
+        """Returns the query for the moments of each class; none if the start is noise."""
         if self.start == "noise":
             return ()
         query = Query.of(
@@ -342,7 +344,7 @@ class PrivateSetGeneration(
         return (query,)
 
     def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
-        """Asks for the moments, and starts the set with images that stand for draws from them."""
+        """Releases the moments, and replaces the initial set by images drawn from their Gaussians."""
         for release in session.plan.releases:
             session.prepare_steps(training.parameters())
             sums = session.ask({START: release.query.feature_map})[START].T

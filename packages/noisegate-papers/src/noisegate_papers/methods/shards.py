@@ -1,10 +1,9 @@
-"""What methods on disjoint shards share (G-26): teachers behind the gate, and a generator that learns from them.
+"""Base of methods on disjoint shards (G-26): teachers behind the gate, and a generator that learns from them.
 
-Each shard has a teacher behind the gate, trained on it alone, which answers about
-generated records; the noisy sum of bounded answers is released (`Gate.shards`,
-G-26), and a generator learns from it. ε is that of the worst case and follows from the
-plan: published programs state one that depends on how far teachers agree, which is
-private (https://arxiv.org/abs/1802.08908). What differs is in
+Each shard has a teacher behind the gate, which is trained on that shard only, and computes a bounded vector for
+generated records. The noisy sum of these vectors is released (`Gate.shards`, G-26), and a generator learns from it. ε
+is that of the worst case, and is computed from the plan. The published programs state an ε that depends on how far
+teachers agree, which is private (https://arxiv.org/abs/1802.08908). For other deviations see
 [differences](../../docs/differences.md).
 """
 
@@ -50,33 +49,35 @@ _GAN_BETA1 = 0.5
 class ShardSettings(GuidedGenerator):
     """Settings of methods on disjoint shards; none of them depends on private data.
 
-    Defaults for images were tried on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e),
-    with 20 teachers that stood for 1,000 and their noise in proportion; those for tables, without noise, on the survey
-    of `noisegate demo`.
+    Defaults for images were tried on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e), with 20
+    teachers that represented 1,000 and their noise in proportion. Defaults for tables were tried without noise on the
+    survey of `noisegate demo`.
     """
 
     renamed: ClassVar[Mapping[str, str]] = StepSettings.renamed
 
     teachers: Count = 1000
-    """Disjoint shards, each with a perceptron. More are louder over the same noise, and know less each."""
+    """Number of disjoint shards, each with a perceptron. With more teachers, the signal is larger relative to the
+    noise, but each teacher is trained on fewer records."""
     teacher_hidden: Widths = by_records(table=(32,), images=(16,))
     """Widths of a teacher's hidden layers."""
     teacher_records: Count = 32
-    """Records of its shard that a teacher sees in a step of Adam."""
+    """Number of records of its shard that a teacher uses in a step of Adam."""
     teacher_learning_rate: Positive = 3e-3
-    """Of a teacher, by Adam."""
+    """Learning rate of a teacher, for Adam."""
     teacher_rounds: Count = 1
-    """How many steps of Adam a teacher takes in a step."""
+    """Number of steps of Adam that a teacher takes in each step."""
     steps: Count = 200
-    """How often teachers are asked, which is what costs privacy."""
+    """Number of noisy sums of the teachers. Each costs privacy."""
     sampling_probability: Fraction = 1.0
-    """Of each teacher, by itself, to be asked in a step."""
+    """Probability that a teacher takes part in a step, for each teacher independently."""
     clip_norm: Positive = 1.0
-    """L2 norm that all that a teacher answers in a step is clipped to."""
+    """L2 norm that the vector of a teacher in a step is clipped to."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, noise vectors. Never of the samples or the noise."""
+    """Seed for non-private randomness: initial weights, noise vectors. The samples and the noise have no seed."""
     ema_decay: Unit = 0.99
-    """Of the average of the generator over the steps, which is what is released; 0 releases that of the last step."""
+    """Decay of the moving average of the generator over the steps, which is released; 0 releases the generator of the
+    last step."""
 
     def shard_plan(
         self, schema: Schema, answers: Shapes, *, nonnegative: bool = False

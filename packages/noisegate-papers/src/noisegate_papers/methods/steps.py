@@ -1,4 +1,4 @@
-"""What methods that train step by step have in common: the settings of the steps, and what their releases end with."""
+"""Settings of methods that train step by step, and the result of their releases."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class StepSettings:
     }
 
     steps: Count = 500
-    """How many noisy gradients are taken, which is what costs privacy."""
+    """Number of noisy gradients. Each costs privacy."""
     sampling_probability: Fraction = 0.05
-    """Poisson sampling probability per step."""
+    """Probability that a record is in the Poisson sample of a step."""
     clip_norm: Positive = 1.0
     """L2 norm that the gradient of each record is clipped to."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, public draws. Never of the samples or the noise."""
+    """Seed for non-private randomness: initial weights, public draws. The samples and the noise have no seed."""
 
     def steps_of(self, event: str, parameters: Shapes, **options: Any) -> GradientQuery:
         """Returns the steps of a plan.
@@ -76,7 +76,7 @@ class StepSettings:
 
 
 class TrainsClassifier(ABC):
-    """The ability to train a classifier at the gate: no record is made."""
+    """Ability to train a classifier at the gate; such a method makes no records."""
 
     makes: ClassVar[Literal["records", "classifier"]] = "classifier"
 
@@ -91,11 +91,11 @@ class TrainsClassifier(ABC):
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None
     ) -> Fit:
-        """Returns a fit that is done: the training was part of the query."""
+        """Returns a finished fit, because the training was part of the query."""
         return FinishedFit()
 
     def synthesizer(self, release: Release, fitting: Any = None) -> ReleasedClassifier:
-        """Returns the classifier, which is what a release of this method ends with."""
+        """Returns the classifier, which is the result of a release of this method."""
         return self.classifier(release)
 
 

@@ -1,8 +1,8 @@
-"""Tab-PE: Private Evolution of tables, where private records vote for public candidates (G-13, G-25).
+"""Tab-PE: Private Evolution for tables, in which private records vote for public candidates (G-13, G-25).
 
-Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. Candidates are drawn from one-way tables that are measured
-first, one round of votes weights them, and weights are brought back to the one-way tables; further rounds keep the half
-with the most votes and vary it. What differs is in [differences](../../docs/differences.md).
+Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. The first candidates are drawn from one-way tables, which are
+released first. One round of votes weights them, and the weights are adjusted to the one-way tables. Each further round
+varies the half with the most votes. For deviations see [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations
@@ -60,37 +60,39 @@ class TabPE(Settings, ClosedForm, Method):
     rules_version: ClassVar = DESIGN
 
     cells: TwoOrMore | None = None
-    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
+    """Approximate number of bins of a numeric column; None for a number that depends on ε and the number of columns."""
     candidates: Candidates = 4000
-    """Most candidates; there are no more than records for each standard deviation of the noise on a vote."""
+    """Largest number of candidates. There are never more than the number of records divided by the standard deviation
+    of the noise on a vote."""
     rounds: RoundCount = 1
-    """Rounds of votes."""
+    """Number of rounds of votes."""
     variation: Unit = 0.5
-    """Part of a candidate's cells that is drawn again after the first round; it falls to none in the last."""
+    """Share of a candidate's values that is drawn again after the first round. It decreases to 0 in the last round."""
     label_weight: Positive = 1.0
-    """How far apart labels are, beside the levels of other columns."""
+    """Distance between different labels, relative to that between different levels of another column."""
     smoothing: Unit = 0.2
-    """Part of a drawn record's cells that follow the one-way tables of its label, and not its candidate."""
+    """Share of a sampled record's values that are drawn from the one-way tables of its label instead of its candidate.
+    """
     histograms_share: Relative = 0.12
-    """Budget share of the histograms, half of it for the coarse ones."""
+    """Share of the budget for the histograms, half of it for the coarse ones."""
     counts_share: Relative = 0.01
-    """Budget share of the class counts."""
+    """Share of the budget for the class counts."""
     one_way_share: Relative = 0.27
-    """Budget share of the one-way tables."""
+    """Share of the budget for the one-way tables."""
     votes_share: Relative = 0.6
-    """Budget share of all votes."""
+    """Share of the budget for all votes."""
     seed: Seed = 0
-    """Seed for non-private randomness: candidates and their variations. Never of the private noise."""
+    """Seed for non-private randomness: candidates and their variations. The private noise has no seed."""
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
     ) -> Design:
-        """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
+        """Returns the queries on a table before the votes, by a version of the pairwise method's rules."""
         one_way = Pairwise(cells=self.cells, pairs="none")
         return one_way.design(schema, epsilon, version=version)
 
     def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """Returns the calibrated plan, with the design in it. Reads no data."""
+        """Returns the calibrated plan, which contains the design. Reads no data."""
         design = self.design(schema, budget.epsilon)
         one_way_queries = design.queries(
             {
@@ -104,7 +106,7 @@ class TabPE(Settings, ClosedForm, Method):
         return plan_sums(budget, (*one_way_queries, *votes), design=design)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Returns the release: a pass over the records for each round, and one or two before the first."""
+        """Releases the noisy results: one pass over the records for each round, and one or two before the first."""
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
         noise_std = {
@@ -131,8 +133,8 @@ class TabPE(Settings, ClosedForm, Method):
         """Returns the candidates before the first vote, drawn from the one-way tables.
 
         Args:
-            design: What was asked before the votes.
-            answers: The answers, those of the votes among them where a release is read.
+            design: The queries before the votes.
+            answers: The noisy results, including those of the votes if a release is read.
         """
         from noisegate_papers.training.evolution import OneWay
 
@@ -173,7 +175,7 @@ class TabPE(Settings, ClosedForm, Method):
         )
 
     def model(self, release: Release) -> Mixture:
-        """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""
+        """Returns the mixture in a release: the candidates of its last round, weighted by their votes."""
         certificate = release.certificate
         design = self.design(
             release.schema,

@@ -1,4 +1,4 @@
-"""Settings of methods of mean embeddings whose generator makes tables or images, and how it is fitted by default."""
+"""Settings of methods of mean embeddings whose generator makes tables or images, and the defaults of its fit."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def by_generator(*, table: Any, images: Any, **kinds: Any) -> Any:
 
 @settings
 class TableOrImageGenerator(FitsGenerator):
-    """Which generator makes the records, and how it is fitted."""
+    """Settings of the generator of the records, and of its fit."""
 
     fit_class: ClassVar[type[Settings] | None] = FitSettings
     image_defaults: ClassVar[Mapping[str, Any]] = {"generator": "convolutional"}
@@ -75,13 +75,13 @@ class TableOrImageGenerator(FitsGenerator):
     """For tables "table" (a network) or "mixture" (of products); for images "convolutional", "fully-connected",
     "sub-pixel", "residual" or "drawing"."""
     components: Count = 100
-    """Of a mixture, for each label value."""
+    """Number of components of a mixture, for each label value."""
     latent: Count = 32
     """Length of the noise vector of a network."""
     hidden: Widths = by_generator(table=(256, 256), images=(200,))
-    """Widths of its hidden layers."""
+    """Widths of the generator's hidden layers."""
     channels: Widths = (16, 8)
-    """Of its convolutions; see `noisegate_images.models.image_network.ImageNetwork`."""
+    """Channels of the generator's convolutions; see `noisegate_images.models.image_network.ImageNetwork`."""
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate_images.training.fit.FitSettings`; they cannot change the privacy."""
 

@@ -1,4 +1,4 @@
-"""How what the papers train is trained: networks, sets and their schedules. Nothing here can change the privacy."""
+"""Settings and schedules of the training in the papers' methods. Nothing here can change the privacy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Small = Annotated[float, Within(gt=0, le=10), "a positive number, 10 or less"]
 
 @settings
 class PerceptualFitSettings(MomentSettings):
-    """How the generator of DP-MEPF is fitted; see `noisegate_papers.training.perceptual_matching`."""
+    """Settings of the fit of DP-MEPF's generator; see `noisegate_papers.training.perceptual_matching`."""
 
     renamed = {"averaging": "ema_decay"}  # noqa: RUF012
 
@@ -36,22 +36,22 @@ class PerceptualFitSettings(MomentSettings):
     check_every: Steps = 500
     check_batches: TwoOrMore = 16
     check_images: Steps = 5000
-    "Images for a comparison with the validation embedding."
+    "Number of images that are compared with the validation embedding."
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
-    'Of the learning rate; "one-cycle" is a short rise, then a cosine to zero.'
+    'Schedule of the learning rate; "one-cycle" is a short rise, then a cosine to zero.'
     loss: Literal["squared", "moving-average"] = "squared"
-    "Squared distance of the means of a batch, or GFMN's moving average of the gap."
+    "Squared distance of the means of a batch, or GFMN's moving average of the difference."
     average_rate: _Small = 1e-4
-    "Learning rate of the Adam that moves the average."
+    "Learning rate of the Adam that updates the moving average."
     average_eps: _Small = 1e-8
-    "Its eps."
+    "eps of the Adam that updates the moving average."
     average_reduction: Literal["mean", "sum"] = "mean"
-    "Whether squared differences of average and gap are averaged or added up over the features."
+    "Whether squared differences between moving average and difference are averaged or summed over the features."
 
 
 @settings
 class AdversarialConfig:
-    """How generator and discriminator are trained; none of it uses private records."""
+    """Settings of the training of generator and discriminator; none of it uses private records."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         "discriminator_rate": "discriminator_learning_rate",
@@ -59,33 +59,34 @@ class AdversarialConfig:
     }
 
     discriminator_steps: Count = 5
-    """Steps of the discriminator to one of the generator (n_D)."""
+    """Number of steps of the discriminator for each step of the generator (n_D)."""
     batch: Count = 128
-    """Generated records in a step."""
+    """Number of generated records in a step."""
     discriminator_learning_rate: Positive = 1e-3
-    """Of Adam."""
+    """Learning rate of the discriminator, for Adam."""
     generator_learning_rate: Positive = 1e-3
-    """Of Adam."""
+    """Learning rate of the generator, for Adam."""
     seed: Seed = 0
     """Seed for non-private randomness: initial weights, noise vectors, labels. The private noise has no seed."""
 
 
 @settings
 class SetSchedule:
-    """What happens between the steps of PSG; none of it uses private records."""
+    """Settings of the computations between the steps of PSG; none of them uses private records."""
 
     batches: Count = 10
-    """Steps between two trainings of the network on the set (K)."""
+    """Number of steps between two trainings of the network on the set (K)."""
     outer: Count = 10
-    """How often that is done before a fresh network takes its place (T)."""
+    """Number of trainings before the network gets new initial weights (T)."""
     epochs: Whole = 10
-    """Passes over the set in one training of the network (J)."""
+    """Number of passes over the set in one training of the network (J)."""
     network_learning_rate: Positive = 0.01
-    """Of these trainings, by plain gradient descent."""
+    """Learning rate of these trainings, by plain gradient descent."""
     ema_decay: Unit = 0.0
-    """Of the average of the set over the steps, which is what is released; 0 releases the set of the last step."""
+    """Decay of the moving average of the set over the steps, which is released; 0 releases the set of the last step."""
     seed: Seed = 0
-    """Seed for non-private randomness: networks, orders, the set's start. Never of the samples or the private noise."""
+    """Seed for non-private randomness: networks, orders, the initial set. The samples and the private noise have no
+    seed."""
 
     def stream(self, kind: int, number: int) -> int:
         """Returns the seed of the `number`-th network or order: another for each."""

@@ -81,22 +81,23 @@ class Linked(Settings, Method, ChosenByAuto):
     rules_version = DESIGN
 
     cells: TwoOrMore | None = None
-    """Cells of a numeric column, about; None for a number that follows from ε."""
+    """Approximate number of bins of a numeric column; None for a number that depends on
+    ε."""
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate.models.tables.mixture_settings.MixtureSettings`; they
     cannot change the privacy."""
     seed: Seed = 0
-    """Seed for non-private randomness: the fit's first components and chains. Never of
-    the private noise."""
+    """Seed for non-private randomness: the initial components and chains of the fit.
+    The private noise has no seed."""
 
     def designs(
         self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN
     ) -> tuple[LinkDesign, ...]:
-        """Returns the queries about each link, parents first.
+        """Returns the queries on each link, parents first.
 
         Args:
             schema: Public schema of the tables.
-            epsilon: ε of the run, from which the number of cells follows.
+            epsilon: ε of the run, which determines the number of bins.
             version: Version of the rules, as a certificate states it.
 
         Raises:
@@ -137,7 +138,7 @@ class Linked(Settings, Method, ChosenByAuto):
             budget: Privacy guarantee that all queries together must meet.
 
         Returns:
-            The calibrated plan, which carries the designs of the links.
+            The calibrated plan, which contains the designs of the links.
         """
         designs = self.designs(schema, budget.epsilon)
         queries = tuple(
@@ -146,12 +147,12 @@ class Linked(Settings, Method, ChosenByAuto):
         return plan_sums(budget, queries, design=designs)
 
     def why(self, schema: Any, epsilon: float) -> None:
-        """Returns None: no other method takes linked tables."""
+        """Returns None: no other method models linked tables."""
 
     def verdict(
         self, schema: Any, budget: Budget, records: int | None = None
     ) -> Verdict:
-        """Says what to expect of the tables, by the link with the most noise."""
+        """Returns the predicted verdict, from the link with the most noise."""
         # Without a number, any will do: how many records each word takes is the same.
         expected = self.forecast(schema, budget, records or 1)
         if records is None:
@@ -175,16 +176,16 @@ class Linked(Settings, Method, ChosenByAuto):
         )
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Counts the rows of each link, in two passes over them.
+        """Releases the tables of each link, in two passes over its records.
 
-        Links are asked one after the other, parents first. Of each, the first pass asks
-        for the number of children and histograms, from which cells are cut, and the
-        second for all tables on these cells. What the second asks follows from the
-        answers of the first and from the noise of the plan alone.
+        Links are processed one after the other, parents first. For each link, the first
+        pass releases the number of children, and histograms that define the bins. The
+        second pass releases all tables on these bins. Its queries depend only on the
+        noisy results of the first pass and on the noise of the plan.
 
         Args:
             gate: Private records and a budget.
-            plan: What `plan` gave for them; None to make it.
+            plan: The result of `plan` for them; None computes it.
         """
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
@@ -207,7 +208,7 @@ class Linked(Settings, Method, ChosenByAuto):
         return self.designs(schema, certificate.epsilon, version=version)
 
     def measurements_of_link(self, release: Release, link: Link) -> Measurements:
-        """Returns what the last round states of the transitions of one link."""
+        """Returns the tables of the transitions of one link, from the last round."""
         design = next(
             design
             for design in self._designs_of(release)
@@ -222,8 +223,8 @@ class Linked(Settings, Method, ChosenByAuto):
 
         Args:
             release: A release of this method.
-            device: Any device; the fit computes on the CPU.
-            plan: The plan of the release, which holds the designs; None to make them
+            device: Any device; the fit runs on the CPU.
+            plan: The plan of the release, which contains the designs; None creates them
                 again.
         """
         check_device(device, f"the fit of {self.name}")
@@ -231,11 +232,11 @@ class Linked(Settings, Method, ChosenByAuto):
         return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
 
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
-        """Returns the `LinkedModel` that a fit has reached, with verdicts on it.
+        """Returns the fitted `LinkedModel`, with verdicts.
 
-        What the fit keeps of the release is judged by the number of units, as all noise
-        is relative to that. Rules that the schema states between columns have a verdict
-        of their own, which the model adds.
+        The verdict on the fit depends on the number of units, because all noise is
+        relative to it. The model adds a separate verdict on rules of the schema between
+        columns.
 
         Args:
             release: A release of this method.

@@ -155,52 +155,52 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     rules_version = DESIGN
 
     cells: TwoOrMore | None = None
-    """Cells of a numeric column, about; None for a number that follows from ε and the
-    number of columns, and for fewer where the histograms say that there are few
+    """Approximate number of bins of a numeric column; None for a number that depends on
+    ε and the number of columns, and is smaller if the noisy histograms show few
     records."""
     pairs: Literal["auto", "all", "chosen", "none"] | Pairs = "auto"
-    """"all", "chosen" by a coarse noisy look, "none" for one-way tables only, a list of
-    pairs of column names (a workload), or "auto": all, and in tables of more than 40
-    columns chosen."""
+    """"all"; "chosen" by a noisy screening on coarse bins; "none" for one-way tables
+    only; a list of pairs of column names (a workload); or "auto": all, or chosen in
+    tables of more than 40 columns."""
     most_pairs: Count = 1000
-    """How many pairs are chosen at most."""
+    """Largest number of chosen pairs."""
     triples: Triples = ()
-    """Lists of three column names, measured besides."""
+    """Lists of three column names, whose tables are released in addition."""
     histograms_share: Relative = 0.1
-    """Budget share of the histograms, half of it for the coarse ones."""
+    """Share of the budget for the histograms, half of it for the coarse ones."""
     screen_share: Relative = 0.1
-    """Budget share of the coarse screening at pairs."""
+    """Share of the budget for the screening of pairs on coarse bins."""
     counts_share: Relative = 0.01
-    """Budget share of the class counts."""
+    """Share of the budget for the class counts."""
     one_way_share: Relative = 0.2
-    """Budget share of the one-way tables."""
+    """Share of the budget for the one-way tables."""
     pairs_share: Relative = 0.7
-    """Budget share of pairs and triples."""
+    """Share of the budget for pairs and triples."""
     report_share: NoneOrMore = 0.0
-    """Budget share of counts that the fit never sees, for scores that may be published;
-    0 for none."""
+    """Share of the budget for counts that the fit never uses, for scores that may be
+    published; 0 for none."""
     moments_share: NoneOrMore = 0.0
-    """Budget share of second moments, from which `noisegate infer` answers with
-    intervals; 0 for none."""
+    """Share of the budget for second moments, from which `noisegate infer` computes
+    estimates with intervals; 0 for none."""
     moments: Names = ()
-    """Columns that these are about; none stands for all."""
+    """Columns of the second moments; empty for all."""
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate.models.tables.mixture_settings.MixtureSettings`; they
     cannot change the privacy."""
     seed: Seed = 0
-    """Seed for non-private randomness: the fit's first components. Never of the private
-    noise."""
+    """Seed for non-private randomness: the initial components of the fit. The private
+    noise has no seed."""
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
     ) -> Design:
-        """Returns what is asked about a table, by the settings and a version of rules.
+        """Returns the queries on a table, by the settings and a version of rules.
 
         Args:
             schema: Public knowledge about the records.
             epsilon: ε of the guarantee.
-            version: Version of the rules, which a release states: what was asked once
-                is read by the same ones.
+            version: Version of the rules. A release states it, so that its results are
+                read by the rules of its queries.
 
         Raises:
             OptionError: if a column that the settings name is not in the schema.
@@ -272,21 +272,21 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return replace(design, pairs=tuple(combinations(design.columns, 2)))
 
     def why(self, schema: Schema, epsilon: float) -> str:
-        """Returns in one sentence what "auto" does with a table, and why."""
+        """Explains in one sentence what "auto" does with a table, and why."""
         return f"pairwise: {describe_design(self.design(schema, epsilon), epsilon)}."
 
     def plan(self, schema: Schema, budget: Budget) -> Plan:
         """Plans the queries and calibrates their noise to a budget; reads no data.
 
-        The queries are those of the design and, if settings give them a share of the
-        budget, second moments and tables that the fit never sees.
+        The queries are those of the design. If settings give them a share of the
+        budget, second moments and tables that the fit never uses are added.
 
         Args:
             schema: Public schema of the records.
             budget: Privacy guarantee that all queries together must meet.
 
         Returns:
-            The calibrated plan, which carries the design.
+            The calibrated plan, which contains the design.
         """
         design = self.design(schema, budget.epsilon)
         queries = [
@@ -314,11 +314,11 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     def verdict(
         self, schema: Schema, budget: Budget, records: int | None = None
     ) -> Verdict:
-        """Says in words what to expect, by a forecast."""
+        """Returns the predicted verdict, which a forecast supports."""
         return verdict_of_plan(self, schema, budget, records)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
-        """Forecasts how far synthetic records will be from so many real ones.
+        """Forecasts the distance between synthetic records and the real ones.
 
         Args:
             schema: Public schema of the records.
@@ -328,13 +328,14 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return forecast(self.plan(schema, budget), records)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Asks all rounds of queries, in one to three passes over the records.
+        """Releases the results of all rounds, in one to three passes over the records.
 
-        Each pass asks what `next_round` derives from the answers of those before.
+        The queries of each pass are computed by `next_round` from the noisy results of
+        earlier passes.
 
         Args:
             gate: Private records and a budget.
-            plan: What `plan` gave for them; None to make it.
+            plan: The result of `plan` for them; None computes it.
         """
         run_plan = plan or self.plan(gate.schema, gate.budget)
         noise_std = {
@@ -357,28 +358,30 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         values: Values,
         noise_std: Mapping[str, float],
     ) -> Mapping[str, FeatureMap]:
-        """Returns the maps of the next round, and nothing once all are answered.
+        """Returns the maps of the next round, and nothing after the last one.
 
         There are up to three rounds, in this order:
 
-        1. Histograms, fine and coarse, if the design has columns that take them.
-        2. The screening of all pairs on coarse cells, if the design chooses pairs.
-        3. Counts, single columns and pairs, and what the plan has of second moments and
-           of tables that the fit never sees.
+        1. Histograms, fine and coarse, if the design has columns that need them.
+        2. The screening of all pairs on coarse bins, if the design chooses pairs.
+        3. Counts, single columns and pairs, and the second moments and tables that the
+           fit never uses, if the plan has them.
 
-        Whether a round is answered is told by a query that it has whenever it takes
-        place: HISTOGRAMS, SCREEN and COUNTS. Maps that follow from the schema alone are
-        in the plan, such as that of HELD_OUT; those that wait for answers are made
-        here. A change must keep that maps follow from the plan and from noisy answers
-        alone, and that every query of the plan is asked once: the session refuses a
-        query that is not planned or was asked before, and an end with one unasked.
+        A round is done if a query is there that it always has: HISTOGRAMS, SCREEN and
+        COUNTS, respectively. The plan contains maps that depend on the schema only,
+        such as that of HELD_OUT. This method creates the maps that depend on noisy
+        results.
+
+        A change must preserve two properties. Maps depend only on the plan and on noisy
+        results. Every query of the plan is released once: the session refuses a query
+        that is not planned or was released before, and an end without all queries.
 
         Args:
             schema: Public schema of the records.
             plan: The calibrated plan, with the design.
-            values: Noisy answers of the rounds so far, by query.
-            noise_std: Standard deviation of the noise on every query of the plan,
-                answered or not.
+            values: Noisy results of the rounds so far, by query.
+            noise_std: Standard deviation of the noise of every query in the plan,
+                released or not.
 
         Returns:
             The feature map of each query of the round.
@@ -400,7 +403,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return maps
 
     def moments_columns(self, layout: Layout) -> Columns:
-        """Returns the columns whose second moments are asked for.
+        """Returns the columns whose second moments are released.
 
         Raises:
             OptionError: if one is not in the schema.
@@ -410,7 +413,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return tuple(range(len(layout.numeric) + len(layout.coded)))
 
     def measurements(self, release: Release) -> Measurements:
-        """Returns all that a release states: tables, histograms and second moments.
+        """Returns all results in a release: tables, histograms and second moments.
 
         Args:
             release: A release of this method.
@@ -451,7 +454,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         )
 
     def held_out_measurements(self, release: Release) -> Measurements:
-        """Returns the noisy tables that the fit never saw; none if none were measured.
+        """Returns the noisy tables that the fit never uses; none if none were released.
 
         Args:
             release: A release of this method.
@@ -473,26 +476,29 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         values: Values,
         noise_std: Mapping[str, float],
     ) -> dict[str, Any]:
-        """Returns what the answers before the last round decide, as JSON values.
+        """Returns the decisions from all rounds but the last, as JSON values.
 
-        It is what the last round asks about: the cuts of cells ("cuts" of each numeric
-        column, and "coarse" ones for the screening), the "pairs" to measure, and
-        "yielded", the part of their budget that goes to single columns instead; see
-        `Rounds.decisions`. If second moments are asked for, "ranges" has the range of
-        each number in them.
+        They define the queries of the last round:
 
-        A design that has them as `decided` asks other records about the same cells and
-        pairs, as each period of a stream does.
+        - "cuts": the cut points between the bins of each numeric column, and "coarse"
+          ones for the screening;
+        - "pairs": the pairs whose tables are released;
+        - "yielded": the part of the pairs' budget that single columns get instead (see
+          `Rounds.decisions`);
+        - "ranges", with second moments: the range of each number in them.
+
+        A design with these values as `decided` has queries on the same bins and pairs
+        for other records. Each period of a stream uses it.
 
         Args:
             schema: Public schema of the records.
             plan: The calibrated plan, with the design.
-            values: Noisy answers by query, those of all rounds but the last at least.
-            noise_std: Standard deviation of the noise on every query of the plan,
-                answered or not.
+            values: Noisy results by query, at least those of all rounds but the last.
+            noise_std: Standard deviation of the noise of every query in the plan,
+                released or not.
 
         Raises:
-            KeyError: if an answer is missing that something is decided from.
+            KeyError: if a result is missing that a decision depends on.
         """
         rounds = Rounds(plan.design, AnswersSoFar(values, noise_std))
         decisions = rounds.decisions()
@@ -503,9 +509,9 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return decisions
 
     def settled(self, schema: Schema, epsilon: float) -> Self:
-        """Returns the method with the number of cells that it takes at an ε stated.
+        """Returns the method with its number of bins at an ε as a fixed setting.
 
-        So it asks about as many cells at another ε.
+        It then has as many bins at another ε.
         """
         return replace(self, cells=self.design(schema, epsilon).cells)
 
@@ -514,7 +520,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     ) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore.
 
-        It computes on the CPU, on any device.
+        It runs on the CPU, whatever the device.
         """
         from noisegate.models.tables.mixture_fit import PairwiseFit
 
@@ -541,10 +547,10 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return Rounds(self._design_of(release), release)
 
     def synthesizer(self, release: Release, fitting: PairwiseFit) -> Synthesizer:
-        """Returns the mixture that a fit has reached, with a verdict on it.
+        """Returns the fitted mixture, with a verdict.
 
-        The verdict rests on a forecast, and on which associations the fit keeps and
-        what lies in one cell.
+        The verdict is based on a forecast, on the associations that the fit preserves,
+        and on values that share a bin.
         """
         from noisegate.models.tables.associations import fit_verdicts
 

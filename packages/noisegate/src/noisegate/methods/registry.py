@@ -134,10 +134,10 @@ def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
 
 
 def list_methods() -> list[dict[str, str]]:
-    """Returns the installed methods.
+    """Lists the installed methods.
 
     Returns:
-        For each its "name", what it "makes" ("records" or "classifier"), and a
+        For each method its "name", what it "makes" ("records" or "classifier"), and a
         "summary".
 
     Examples:
