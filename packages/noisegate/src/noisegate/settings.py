@@ -331,7 +331,7 @@ class Settings:
         Examples:
             >>> from noisegate import Pairwise
             >>> next(one for one in Pairwise.describe() if one["name"] == "most_pairs")["meaning"]
-            'How many pairs are chosen at most.'
+            'Largest number of chosen pairs.'
         """
         told: dict[str, str] = {}
         for base in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
