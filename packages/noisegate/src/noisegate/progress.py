@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -69,16 +70,20 @@ def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
 
 
 @contextmanager
-def written_lines(
-    title: str, total: int | None, write: Callable[[str], object]
+def progress_lines(
+    title: str, total: int | None, console: Console | None = None
 ) -> Iterator[Tell]:
     """Writes a line on how far the work is, at most one every `EVERY` seconds.
 
     Args:
         title: What is done, such as "Fitting".
         total: Amount of work; None if it is not known.
-        write: Takes each line.
+        console: Where lines are printed; None for the log, which also has the end.
     """
+    if console is None:
+        write = partial(LOG.info, "%s")
+    else:
+        write = partial(console.print, markup=False, soft_wrap=True)
     started = last_line = time.monotonic()
     done_before: int | None = None
 
@@ -94,36 +99,16 @@ def written_lines(
         parts = []
         if total is not None:
             parts.append(f"{done:,} of {total:,}")
-        if total is not None and done > done_before:
-            seconds_each = (now - started) / (done - done_before)
-            parts.append(f"about {_duration((total - done) * seconds_each)} left")
+            if done > done_before:
+                seconds_left = (now - started) * (total - done) / (done - done_before)
+                parts.append(f"about {timedelta(seconds=round(seconds_left))} left")
         if note:
             parts.append(note)
         write(f"{title}: {', '.join(parts) or f'{now - started:.0f} s so far'}")
 
     yield tell
-
-
-def _duration(seconds: float) -> str:
-    """Returns a length of time in seconds, from two minutes on in minutes."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-@contextmanager
-def log_lines(title: str, total: int | None) -> Iterator[Tell]:
-    """Logs how far the work is, every so often, and its end."""
-    started = time.monotonic()
-    with written_lines(title, total, partial(LOG.info, "%s")) as tell:
-        yield tell
-    LOG.info("%s: done in %.1f s", title, time.monotonic() - started)
-
-
-def console_lines(
-    title: str, total: int | None, console: Console
-) -> AbstractContextManager[Tell]:
-    """Prints lines on how far the work is to a console that shows no bar."""
-    write = partial(console.print, markup=False, soft_wrap=True)
-    return written_lines(title, total, write)
+    if console is None:
+        LOG.info("%s: done in %.1f s", title, time.monotonic() - started)
 
 
 @contextmanager
@@ -136,7 +121,7 @@ def reading(
     """
     if console is None or not console.is_terminal:
         with (
-            _reading_lines(console) as tell,
+            progress_lines(READING, None, console) as tell,
             _noting(partial(tell, 0)),
         ):
             yield lambda _done: tell(0, "")
@@ -149,13 +134,6 @@ def reading(
         yield lambda done: tell(
             min(99, 100 * done // about) if about else 0, rounded(done - done % 10_000)
         )
-
-
-def _reading_lines(console: Console | None) -> AbstractContextManager[Tell]:
-    """Returns the lines of a reading: of a console, or of the log without one."""
-    if console is None:
-        return log_lines(READING, None)
-    return console_lines(READING, None, console)
 
 
 _NOTED: ContextVar[Callable[[str], None] | None] = ContextVar("noted", default=None)
@@ -187,5 +165,7 @@ def shown(title: str, total: int | None) -> AbstractContextManager[Tell]:
     """Shows a bar in a terminal or a notebook, and lines of the log elsewhere."""
     console = standard_error()
     return (
-        bar(title, total, console) if shows_bars(console) else log_lines(title, total)
+        bar(title, total, console)
+        if shows_bars(console)
+        else progress_lines(title, total)
     )

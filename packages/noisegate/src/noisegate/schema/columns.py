@@ -168,22 +168,17 @@ def columns_card(
     sheets = [Sheet(title=f"{len(rows):,} columns", headings=CARD_HEADINGS, rows=rows)]
     if label is not None:
         title += f", label {label!r}"
-    if relations:
-        title += f", {len(relations):,} relations"
-        relations_sheet = Sheet(
-            title=f"{len(relations):,} relations",
+    for kind, rules in (("relations", relations), ("constraints", constraints)):
+        if not rules:
+            continue
+        counted = f"{len(rules):,} {kind}"
+        title += f", {counted}"
+        sheet = Sheet(
+            title=counted,
             headings=["what holds in every record"],
-            rows=[[str(relation)] for relation in relations],
+            rows=[[str(rule)] for rule in rules],
         )
-        sheets.append(relations_sheet)
-    if constraints:
-        title += f", {len(constraints):,} constraints"
-        constraints_sheet = Sheet(
-            title=f"{len(constraints):,} constraints",
-            headings=["what records keep to"],
-            rows=[[str(constraint)] for constraint in constraints],
-        )
-        sheets.append(constraints_sheet)
+        sheets.append(sheet)
 
     facts = {}
     for column in columns:

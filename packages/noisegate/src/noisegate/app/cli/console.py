@@ -33,7 +33,7 @@ from rich.table import Table
 
 from noisegate.atomic import shown_path
 from noisegate.errors import OptionError
-from noisegate.progress import Tell, bar, console_lines, shows_bars
+from noisegate.progress import Tell, bar, progress_lines, shows_bars
 
 if TYPE_CHECKING:
     from noisegate.answers.verdict import Verdict
@@ -241,7 +241,7 @@ def show_progress(title: str, total: int | None) -> AbstractContextManager[Tell]
     """
     if shows_bars(ERR):
         return bar(title, total, ERR)
-    return console_lines(title, total, ERR)
+    return progress_lines(title, total, ERR)
 
 
 class VerbGroup(typer.core.TyperGroup):

@@ -67,7 +67,7 @@ from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import (
     LOG,
     Tell,
-    log_lines,
+    progress_lines,
     reading,
     shown,
     standard_error,
@@ -1050,7 +1050,7 @@ class LogObserver:
 
     def working(self, title: str, total: int | None) -> AbstractContextManager[Tell]:
         """Shows or logs the progress of a block of work."""
-        return shown(title, total) if self._shows_bars else log_lines(title, total)
+        return shown(title, total) if self._shows_bars else progress_lines(title, total)
 
     def reading(
         self, about: int | None

@@ -13,13 +13,13 @@ import pyarrow.ipc as ipc
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import open_file
-from noisegate.sources.tables.parts import WholeFile
+from noisegate.sources.tables.parts import NumberedFile
 
 _MAGIC = b"ARROW1"
 
 
 @dataclass(frozen=True)
-class ArrowFile(WholeFile):
+class ArrowFile(NumberedFile):
     """A file of record batches, which is read batch by batch.
 
     Attributes:
@@ -38,10 +38,6 @@ class ArrowFile(WholeFile):
                 (field.name.strip(TEXT_PADDING), field.type) for field in reader.schema
             ]
         raise self._damaged_error()
-
-    def locate(self, row: int) -> str:
-        """Returns the file name and the number of the record, counted from 1."""
-        return self.record_number(row)
 
     def estimate_record_count(self) -> int | None:
         """Returns None: only all batches together tell."""

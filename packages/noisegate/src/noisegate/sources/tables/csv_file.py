@@ -44,11 +44,12 @@ from noisegate.schema.checks import TEXT_PADDING
 from noisegate.schema.file_form import UTF_8, FileForm, number_columns
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.sources.headers import SEPARATOR_NAMES, TITLE_CURE
-from noisegate.sources.stores import open_file, read_status
+from noisegate.sources.stores import open_file
 from noisegate.sources.tables.text_stream import (
     Packing,
     RecordProblem,
     TextStream,
+    estimate_line_count,
     read_text_of,
 )
 
@@ -229,11 +230,7 @@ class CsvFile:
     def estimate_record_count(self) -> int:
         """Estimates the number of records by the length of lines at the start."""
         with self._open() as stream:
-            first_bytes = stream.read(_PIECE_BYTES)
-            # Of a packed file, as many bytes as these took.
-            file_bytes = getattr(stream, "file_position", len(first_bytes))
-        line_count = first_bytes.count(b"\n")
-        return read_status(self.path).size * line_count // max(1, file_bytes)
+            return estimate_line_count(stream, self.path)
 
     def split_into_parts(self, part_bytes: int) -> Iterator[CsvFile]:
         """Cuts the file into parts of whole records, in order.

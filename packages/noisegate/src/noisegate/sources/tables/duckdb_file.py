@@ -20,11 +20,11 @@ import pyarrow as pa
 from noisegate.errors import DataError, require
 from noisegate.sources.tables.addresses import choose_table
 from noisegate.sources.tables.memory import TableInMemory, table_in_memory
-from noisegate.sources.tables.parts import WholeFile
+from noisegate.sources.tables.parts import NumberedFile
 
 
 @dataclass(frozen=True)
-class DuckDbTable(WholeFile):
+class DuckDbTable(NumberedFile):
     """A table or view in a file of DuckDB, which is opened for reading alone.
 
     Attributes:
@@ -42,10 +42,6 @@ class DuckDbTable(WholeFile):
         """Returns name and type of each column."""
         with self._open() as relation:
             return relation.columns()
-
-    def locate(self, row: int) -> str:
-        """Returns the file name and the number of the record, counted from 1."""
-        return self.record_number(row)
 
     def estimate_record_count(self) -> int | None:
         """Returns None: only the whole table tells."""

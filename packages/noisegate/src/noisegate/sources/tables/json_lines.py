@@ -17,11 +17,16 @@ import pyarrow as pa
 
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
-from noisegate.sources.stores import open_file, read_status, unreadable_error
+from noisegate.sources.stores import open_file, unreadable_error
 from noisegate.sources.tables.cells import value_text
 from noisegate.sources.tables.csv_file import MAX_RECORD_BYTES
 from noisegate.sources.tables.parts import WholeFile
-from noisegate.sources.tables.text_stream import Packing, RecordProblem, read_text_of
+from noisegate.sources.tables.text_stream import (
+    Packing,
+    RecordProblem,
+    estimate_line_count,
+    read_text_of,
+)
 
 _CHUNK_BYTES = 1 << 20
 
@@ -75,10 +80,7 @@ class JsonLinesFile(WholeFile):
     def estimate_record_count(self) -> int | None:
         """Estimates the number of records by the length of lines at the start."""
         with self._open() as stream:
-            first_bytes = stream.read(_CHUNK_BYTES)
-            file_bytes = getattr(stream, "file_position", len(first_bytes))
-        line_count = first_bytes.count(b"\n")
-        return read_status(self.path).size * line_count // max(1, file_bytes)
+            return estimate_line_count(stream, self.path)
 
     def batches(
         self, names: Sequence[str], rows: int

@@ -307,3 +307,11 @@ class WholeFile(ABC):
     def split_into_parts(self, part_bytes: int) -> Iterator[Self]:
         """Yields the file as its only part, however large it is."""
         yield self
+
+
+class NumberedFile(WholeFile):
+    """A file whose records are found by their number, since it has no lines."""
+
+    def locate(self, row: int) -> str:
+        """Returns the file name and the number of the record, counted from 1."""
+        return self.record_number(row)

@@ -25,13 +25,13 @@ from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.tables.addresses import choose_table
 from noisegate.sources.tables.cells import value_text
-from noisegate.sources.tables.parts import WholeFile
+from noisegate.sources.tables.parts import NumberedFile
 
 _MISSING_TYPE = type(None)
 
 
 @dataclass(frozen=True)
-class SQLiteTable(WholeFile):
+class SQLiteTable(NumberedFile):
     """A table or view in a file of SQLite, which is opened for reading alone.
 
     Attributes:
@@ -55,10 +55,6 @@ class SQLiteTable(WholeFile):
             names = _column_names(connection, table)
             return [(name.strip(TEXT_PADDING), pa.string()) for name in names]
         raise self._unreadable_error()
-
-    def locate(self, row: int) -> str:
-        """Returns the file name and the number of the record, counted from 1."""
-        return self.record_number(row)
 
     def estimate_record_count(self) -> int | None:
         """Returns None: only the whole table tells."""

@@ -12,7 +12,7 @@ from noisegate.errors import DataError, require
 from noisegate.schema.checks import TEXT_PADDING
 from noisegate.sources.stores import in_store, open_file, unreadable_error
 from noisegate.sources.tables.cells import number_texts, value_text
-from noisegate.sources.tables.parts import WholeFile
+from noisegate.sources.tables.parts import NumberedFile
 
 _READERS = {
     ".sav": "read_sav",
@@ -28,7 +28,7 @@ _ROWS_READ_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
-class StatisticsFile(WholeFile):
+class StatisticsFile(NumberedFile):
     """A file of SPSS, Stata or SAS.
 
     All values come as text, which the schema reads: numbers as they are stored, days
@@ -49,10 +49,6 @@ class StatisticsFile(WholeFile):
         """Returns the names of the columns, each with the type string."""
         header, _ = self._read(metadataonly=True)
         return [(_plain_name(name), pa.string()) for name in header]
-
-    def locate(self, row: int) -> str:
-        """Returns the file name and the number of the record, counted from 1."""
-        return self.record_number(row)
 
     def estimate_record_count(self) -> int | None:
         """Returns the number of records that the dictionary states; None for none."""

@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO, Literal, TypeAlias, cast
 
 from noisegate.errors import DataError
 from noisegate.schema.file_form import UTF_8
-from noisegate.sources.stores import open_file
+from noisegate.sources.stores import open_file, read_status
 
 Packing: TypeAlias = Literal["", "gzip", "zip"]
 """How a file is packed: not at all, or as an archive of one file."""
@@ -72,6 +72,20 @@ def read_text_of(
     if not packing and encoding == UTF_8:
         return file
     return cast("BinaryIO", TextStream(file, path, packing, encoding))
+
+
+def estimate_line_count(stream: BinaryIO, path: Path) -> int:
+    """Estimates the number of lines of a file by their length at its start.
+
+    Args:
+        stream: The text of the file, from its start.
+        path: The file.
+    """
+    first_bytes = stream.read(_CHUNK_BYTES)
+    # Of a packed file, as many bytes as these took.
+    file_bytes = getattr(stream, "file_position", len(first_bytes))
+    line_count = first_bytes.count(b"\n")
+    return read_status(path).size * line_count // max(1, file_bytes)
 
 
 class TextStream(io.RawIOBase):
