@@ -1,7 +1,6 @@
-"""Reports: what an evaluation measured, in each form that a reader may want.
+"""Reports: the figures of an evaluation, as JSON, data frames, verdict, card and page.
 
-A report is a record of figures. What it says is read off it once, as `ReportParts`, and
-shown by one set of methods::
+A report contains figures. `parts_of` returns its contents as `ReportParts`, which one set of methods shows::
 
     Report, LinkedReport, ImageReport ──parts_of──► ReportParts ──► to_json, to_frames,
                                                                     verdict, card, render
@@ -146,8 +145,9 @@ class EvaluationReport(Shown):
     def to_frames(self) -> dict[str, Any]:
         """Returns the figures of the page, not rounded, as tables by name: "scores", and those of the distances.
 
-        A table is a data frame of pandas, or of Polars where that alone is installed; else one of PyArrow. A row says
-        what was ``compared``: synthetic records with real ones, or the real training with the test records.
+        A table is a data frame of pandas, or of Polars if only that is installed; otherwise a table of PyArrow. The
+        column ``compared`` states what was compared: synthetic records with real ones, or the real training with the
+        test records.
 
         Examples:
             >>> import pyarrow as pa
@@ -175,7 +175,7 @@ class EvaluationReport(Shown):
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the figures come to, in words and by question; as little covered by the guarantee as they are."""
+        """The verdict on the figures, with findings on questions. The guarantee does not cover it."""
         verdicts = [verdict for verdict in parts_of(self).verdicts if verdict]
         verdict = Verdict.together(verdicts)
         if verdict is None:
@@ -288,7 +288,7 @@ class ImageReport(EvaluationReport):
 
 @parts_of.register
 def _parts_of_table(report: Report) -> ReportParts:
-    """Reads what it says off the report of a table."""
+    """Returns the parts of the report of a table."""
     return ReportParts(
         figures=_table_figures(report),
         more_figures=_more_table_figures(report),
@@ -302,9 +302,9 @@ def _parts_of_table(report: Report) -> ReportParts:
 
 @parts_of.register
 def _parts_of_linked(report: LinkedReport) -> ReportParts:
-    """Reads what it says off the report of linked tables.
+    """Returns the parts of the report of linked tables.
 
-    Sums over children are what models learn from, so their distances have no verdict.
+    Models learn from sums over children, so distances of these sums have no verdict.
     """
     of_links = {
         "tables": report.tables,
@@ -329,7 +329,7 @@ def _parts_of_linked(report: LinkedReport) -> ReportParts:
 
 @parts_of.register
 def _parts_of_images(report: ImageReport) -> ReportParts:
-    """Reads what it says off the report of images."""
+    """Returns the parts of the report of images."""
     floor = report.floor
     distances = comparison_sheet(
         "Images in features of both, and bins of pixels",
@@ -389,7 +389,7 @@ def _image_scores_json(scores: UtilityReport | None) -> dict[str, Any] | None:
 
 
 def _table_verdicts(report: Report) -> Iterator[Verdict | None]:
-    """Yields what each kind of figure of a table comes to."""
+    """Yields the verdict on each kind of figure of a table."""
     yield of_marginals(report.marginals)
     yield from of_number(report.marginals)
     yield from of_analyses(report.metrics)
@@ -404,7 +404,7 @@ def _table_verdicts(report: Report) -> Iterator[Verdict | None]:
 
 
 def _linked_verdicts(report: LinkedReport) -> Iterator[Verdict | None]:
-    """Yields what each kind of figure of linked tables comes to."""
+    """Yields the verdict on each kind of figure of linked tables."""
     for name, marginals in report.tables.items():
         yield of_marginals(marginals, name)
     for name, link in report.links.items():
@@ -427,7 +427,7 @@ def _linked_verdicts(report: LinkedReport) -> Iterator[Verdict | None]:
 
 
 def _model_verdicts(report: Report) -> Iterator[Verdict | None]:
-    """Yields what scores of models of a label come to, of a label of either kind."""
+    """Yields the verdicts on scores of models, for a numeric label or one with levels."""
     yield of_models("ROC-AUC", "roc_auc", 0.5, report.downstream, report.ceiling)
     yield of_models("R²", "r2", 0.0, report.regression, report.regression_ceiling)
 

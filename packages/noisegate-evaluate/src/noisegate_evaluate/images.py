@@ -178,7 +178,7 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
 
 
 def image_form(schema: Schema) -> ImageForm:
-    """Returns what the schema says of images; a SchemaError where it describes a table."""
+    """Returns the image form of a schema; raises a SchemaError if the schema describes a table."""
     if schema.images is None:
         raise SchemaError(
             "the schema describes a table; describe images with noisegate.schema.pixel_schema(...)"

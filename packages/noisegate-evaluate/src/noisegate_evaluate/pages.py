@@ -286,12 +286,12 @@ def _render_public(page: PublicPage) -> str:
 def _public_page(
     model: Any, heading: Mapping[str, str], *, is_dated: bool
 ) -> PublicPage:
-    """Returns what the public page of a model is about.
+    """Returns the contents of the public page of a model.
 
     Args:
         model: The model, which may be a classifier.
-        heading: What its owner says, by name.
-        is_dated: Whether the page says the day.
+        heading: The public texts of the owner, by name.
+        is_dated: Whether the page states the date.
     """
     summary = getattr(model, "summary", None)
     verdict = getattr(summary, "verdict", None)
@@ -356,7 +356,7 @@ def _with_records(page: PublicPage) -> PublicPage:
 
 
 def _subject(model: Any) -> str:
-    """Returns what was made, in words."""
+    """Returns what was made, as text."""
     schema = model.release.schema
     if not isinstance(model, Synthesizer):
         return "A classifier that was trained under differential privacy"
@@ -391,7 +391,7 @@ def _stated(model: Any) -> tuple[Method | None, Measurements, Measurements]:
 
 
 def _bounds(release: Release, method: object, measurements: Measurements) -> list[str]:
-    """Returns what the method says of the error of its queries, in words."""
+    """Returns the method's bounds on the error of its queries, as text."""
     if not isinstance(method, BoundsErrors) or released_total(measurements) is None:
         return []
     certificate = release.certificate

@@ -147,8 +147,8 @@ class LabelledTables:
     ) -> LabelledTables:
         """Returns two tables of a schema with a label.
 
-        Of a table with more than `MAX_SCORED_ROWS` rows so many are drawn, and a remark
-        says so: models of more take long, and their scores change little.
+        If a table has more than `MAX_SCORED_ROWS` rows, that number of rows is drawn, with a remark. Models of more
+        rows take long, and their scores differ little.
         """
         column = schema.label_column
         assert column is not None

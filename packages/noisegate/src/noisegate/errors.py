@@ -15,7 +15,7 @@
     └── BudgetRefusedError    the ledger refuses: the cap would be exceeded  exit code 3
 
 A message names the column, file or option, the value, what was expected, and the cure.
-It never quotes a value of a private record unless the user asked for it
+It never quotes a value of a private record unless the user requests it
 (``show_values``). It names options as its reader types them: see `said`.
 """
 
@@ -132,10 +132,10 @@ class DivergedError(UserError):
 
 
 class LedgerWarning(UserWarning):
-    """The ledger is incomplete, or a name in it may mislead.
+    """The ledger is incomplete, or the name of a data set may mislead.
 
-    It is incomplete if a run succeeded and the ledger could not record this; the cost
-    counts as spent. A name of a data set may mislead if it looks like another name.
+    The ledger is incomplete if a run succeeded and the ledger could not record this;
+    the cost counts as spent. A name may mislead if it mixes alphabets.
     """
 
 
@@ -213,7 +213,7 @@ EXTRAS = {
 
 
 def installed(package: str) -> bool:
-    """Tells whether a package can be imported; does not import it."""
+    """Returns whether a package can be imported, without importing it."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:
@@ -256,11 +256,11 @@ class BudgetRefusedError(NoisegateError):
 
 
 def choices(given: object, names: Iterable[str]) -> str:
-    """Lists the names that may be given in place of one, with a guess which was meant.
+    """Lists the allowed names, and the one that was probably meant.
 
     Args:
-        given: What was given.
-        names: The names.
+        given: The name that was given.
+        names: The allowed names.
 
     Examples:
         >>> from noisegate.errors import choices

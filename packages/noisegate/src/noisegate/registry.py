@@ -1,8 +1,8 @@
-"""What installed packages add: methods, models, verbs and pages, by entry points.
+"""Extensions by installed packages: methods, models, verbs and pages, by entry points.
 
-Ours are found as a stranger's are. An entry point has a group, such as
-``noisegate.methods``, a name in it, and the object that it stands for; nothing is
-imported before it is used. `Registry` is a mapping of classes over one group.
+Our packages and those of others are found in the same way. An entry point has a group,
+such as ``noisegate.methods``, a name in it, and the object that it loads. Nothing is
+imported before it is used. `Registry` is a mapping of the classes in one group.
 """
 
 import sys
@@ -63,7 +63,7 @@ def one_name_each(group: str) -> list[str]:
 
 
 def extension(group: str, name: str, description: str) -> Any:
-    """Loads what an entry point stands for.
+    """Loads the object of an entry point.
 
     Args:
         group: The group.
@@ -80,10 +80,10 @@ def extension(group: str, name: str, description: str) -> Any:
 
 
 def more() -> str:
-    """Says how to install those of our packages that are missing.
+    """Describes how to install those of our packages that are missing.
 
     Returns:
-        What follows a message about something that was not found; empty if no package
+        Text to follow a message about something that was not found; empty if no package
         is missing.
 
     Examples:
@@ -204,10 +204,10 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
 
 
 METHODS: Registry[Any] = Registry("noisegate.methods", "method")
-"""All methods by name; `noisegate.methods.registry` chooses among them.
+"""All methods by name; `noisegate.methods.registry` selects among them.
 
-It is here so that a release can be read by its method from below the methods.
-"""
+It is defined here so that a release can be read with its method by code that does not
+depend on the methods."""
 
 
 def _path_of(cls: type[Any]) -> str:

@@ -1,6 +1,6 @@
 """Validated settings.
 
-Settings are a frozen, keyword-only dataclass: each field has its bounds, its default and its docstring beside it.
+Settings are a frozen, keyword-only dataclass. Each field has its bounds, its default and its docstring.
 
     @register("dp-example")  # of noisegate.methods.registry; outside it, @settings alone
     @settings
@@ -12,13 +12,13 @@ Settings are a frozen, keyword-only dataclass: each field has its bounds, its de
         fit_options: Options = field(default_factory=dict)
         'Changes to `FitSettings`.'
 
-What is given is checked when the object is made, and a wrong value is an `OptionError` in the words of its type:
-"frequencies=0 must be a positive whole number." A whole number is a number, but True is none, and text is never read as
-one; a list is read as a tuple. A check across fields goes into `__post_init__`. Types of fields are imported at run
-time. A type of your own says what it expects: ``Annotated[int, Within(ge=2), "a whole number, 2 or more"]``; a
-function among that makes what is given into what the type is, before it is checked.
+Values are checked when the object is created. A wrong value is an `OptionError` with the description of its type:
+"frequencies=0 must be a positive whole number." A whole number is a number, but True is not, and text is never read as
+a number; a list is read as a tuple. A check of several fields goes into `__post_init__`. Types of fields are imported
+at run time. A type of your own describes what it expects: ``Annotated[int, Within(ge=2), "a whole number, 2 or
+more"]``. A function in the annotation converts a given value to the type before the check.
 
-A setting that gets another name is listed in ``renamed``, old to new: certificates and folders keep the old one.
+A setting that gets another name is listed in ``renamed``, old to new. Certificates and folders keep the old name.
 """
 
 from __future__ import annotations

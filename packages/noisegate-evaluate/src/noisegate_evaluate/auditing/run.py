@@ -80,7 +80,7 @@ def audit_discovery(
 
 
 def _no_progress(done: int, total: int) -> None:
-    """Tells nobody how many runs were done."""
+    """Ignores the number of runs done."""
 
 
 def _gate(

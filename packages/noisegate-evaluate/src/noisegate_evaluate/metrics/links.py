@@ -336,7 +336,7 @@ def _records(linked: LinkedTables, table: LinkedTable) -> Rows:
 
 
 def _breaks_relations(records: Rows, schema: Schema) -> np.ndarray:
-    """Returns which records are other ones after they were measured and restored, (records,)."""
+    """Returns a mask of the records that change when relations are applied, (records,)."""
     if not schema.relations:
         return np.zeros(len(records), dtype=np.bool_)
     measured = schema.measured_values(values_of(records, schema.file_layout))

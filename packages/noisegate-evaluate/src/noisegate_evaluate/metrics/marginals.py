@@ -295,7 +295,8 @@ def cell_counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> Counts
 MOST_ROWS = 20_000
 _MAX_PRINTED = 5  # rules that are broken
 WORTH_TELLING = 0.01
-"""A rule is told where so large a part more of the synthetic records breaks it than of the real ones."""
+"""A rule is reported if the share of records that break it is larger by this among synthetic records than among real
+ones."""
 
 
 @metric("rules", "tables")

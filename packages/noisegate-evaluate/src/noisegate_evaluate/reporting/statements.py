@@ -34,7 +34,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     )
 )
 OWNER: Mapping[str, str] = {name: field["says"] for name, field in _FIELDS.items()}
-"""What only the owner of a model knows: the name of each field, and what it says."""
+"""Facts that only the owner of a model knows: the name of each field, and its contents."""
 _TEMPLATES = {"registry": "registry.yaml", "nist": "nist.md"}
 
 

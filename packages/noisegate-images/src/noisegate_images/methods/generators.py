@@ -162,9 +162,9 @@ def fitted_generator(release: Release, fitting: Any) -> RecordModel:
 
 
 class FitsGenerator:
-    """The ability to fit a generator, which stands for the records once it is fitted.
+    """Ability to fit a generator, which then replaces the records.
 
-    It stands before `Method` or its like among the bases of a method.
+    It comes before `Method` and its subclasses among the bases of a method.
     """
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:

@@ -91,7 +91,7 @@ ShareOrNone = Annotated[
 ]
 
 REFERENCE = ImageShape(height=28, width=28)
-"""The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
+"""The images that the length scales below were chosen for: simulated digits (see benchmarks/images)."""
 _REFERENCE_CELL = 4
 PIXEL_SCALE = 5.0
 ORIENTATION_SCALE = 0.5
@@ -132,10 +132,10 @@ _MIN_BATCH = 40
 """Images in a step, of the largest."""
 _STEPS = 6000
 _STEPS_OF_DRAWING = 2000
-"""A generator that knows strokes before it has seen any release is at the noise soon."""
+"""Fewer steps are enough for a generator that was pretrained on strokes."""
 
 _JUDGED_IMAGES = 1000
-"""Generated images whose classes the released means are asked for after the fit."""
+"""Number of generated images whose classes are compared with the released means after the fit."""
 _MIN_AGREEMENT = 0.3
 """Share of them that must agree for released means to have a say in what is drawn."""
 _MAX_CLASSES_WITHOUT_RIVAL = 4

@@ -57,10 +57,10 @@ class NetworkLayers(PublicNetwork):
 
         Args:
             shape: Shape of the images.
-            pool: Whether to take the mean of each channel over the picture.
+            pool: Whether to average each channel over the image.
 
         Raises:
-            UserError: if the network is not here, or has no such layers.
+            UserError: if the network does not exist, or has no such layers.
         """
         return chosen_activations(self.encoder(), self.layers, shape, pool=pool)
 
@@ -94,7 +94,7 @@ class EncodedImages(PublicNetwork):
         """Returns the decoder.
 
         Raises:
-            UserError: if it is not here, or belongs to another encoder, layer or size.
+            UserError: if it does not exist, or belongs to another encoder, layer or size.
         """
         from noisegate_images.networks.decoder import load_decoder
 
@@ -129,7 +129,7 @@ class EncodedImages(PublicNetwork):
         """Returns the SHA-256 of encoder and decoder, by the setting that states it.
 
         Raises:
-            UserError: if one is not here, or they do not belong together.
+            UserError: if one does not exist, or they do not belong together.
         """
         return {
             "sha256": self.encoder().sha256,

@@ -97,7 +97,7 @@ def even_noise(stds: Iterable[float]) -> float:
 def image_verdict(
     noise: float, classes: int, records: float | None, source: Source
 ) -> Verdict:
-    """Returns what to expect of about so many records, None for how many each word takes."""
+    """Returns the predicted verdict for a number of records; None states how many records each verdict needs."""
     # `noise` is its standard deviation on each coordinate of a class's sum; `source` says so.
     parts = np.negative([_part_kept(one) for one in _NOISE])
     hide = {

@@ -32,7 +32,7 @@ LABEL = "label"
 
 
 class PublicFacts(BaseEstimator):  # type: ignore[misc]
-    """A base of estimators that are told about X and y by `classes` and `bounds`, or by a schema."""
+    """Base of estimators with public facts about X and y: `classes` and `bounds`, or a schema."""
 
     classes: Any
     bounds: Any

@@ -59,7 +59,7 @@ class RecordGAN(RecordGenerator):
     """Learning rate of the generator, for Adam."""
 
     def image_discriminator(self, schema: Schema, *, seed: int) -> Discriminator:
-        """Returns the discriminator of images at its start, on the CPU."""
+        """Returns the discriminator of images in its initial state, on the CPU."""
         from noisegate_papers.training.adversarial import build_image_discriminator
 
         return build_image_discriminator(
@@ -72,7 +72,7 @@ class RecordGAN(RecordGenerator):
     def table_discriminator(
         self, schema: Schema, *, hidden: Widths, seed: int
     ) -> Discriminator:
-        """Returns the discriminator of rows at its start, on the CPU."""
+        """Returns the discriminator of rows in its initial state, on the CPU."""
         from noisegate_papers.training.adversarial import build_table_discriminator
 
         input_count = len(self.record_inputs(schema).names)

@@ -52,7 +52,7 @@ def feature_gan(
     Args:
         method: Its settings.
         schema: Public schema of the images.
-        pretrain: What is done with both networks before the first private gradient.
+        pretrain: Function that changes both networks before the first private gradient.
     """
     from noisegate.devices import seeded
     from noisegate_papers.models.decoded import DecodedGenerator, FeatureGenerator

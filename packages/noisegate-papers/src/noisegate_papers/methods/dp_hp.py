@@ -295,7 +295,7 @@ class DPHP(
         return partial(HalvesMatching, block_factors=factors)
 
     def _series(self, length_scale: float, order: int | None) -> Series:
-        """Returns the series that stands for a Gaussian kernel; an order of None is for the shortest one."""
+        """Returns the series of a Gaussian kernel; an order of None selects the shortest one."""
         if not self.moved:
             assert order is not None  # see `__post_init__`
             return Series(length_scale=length_scale, order=order, origin=0.0)

@@ -1,8 +1,9 @@
 """G-PATE: a generator taught by voted gradients of many teachers (G-26).
 
 Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
-gradient at a generated record is projected at random to a few coordinates, in each of which it votes for a bin; the one
-with the most noisy votes stands for the gradient. What differs is in [differences](../../docs/differences.md).
+gradient at a generated record is projected at random to a few coordinates. In each coordinate, the teacher votes for a
+bin. The bin with the most noisy votes represents the gradient. For deviations see
+[differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

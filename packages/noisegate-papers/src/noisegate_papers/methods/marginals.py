@@ -50,13 +50,13 @@ RoundCount = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionMechanism:
-    """What one of OpenDP's mechanisms is told."""
+    """Arguments of one of OpenDP's mechanisms."""
 
     algorithm: Literal["AIM", "MST"]
     degree: int
     """Most columns of a table."""
     options: Mapping[str, Any]
-    """What it is told beside the number of iterations."""
+    """Further arguments, in addition to the number of iterations."""
     max_megabytes: float = math.inf
     """Largest model: larger tables can never be chosen."""
 

@@ -165,11 +165,11 @@ class PrivateDiffusion(StepSettings, TrainsModel, LearnsByGradients):
     ) -> GradientQuery:
         """Returns the steps of the denoiser.
 
-        Beside its weights, the number of the step is a parameter, of gradient zero.
+        The number of the step is an additional parameter, whose gradient is zero.
 
         Args:
             schema: Public schema of the images.
-            queries: What is asked beside the steps.
+            queries: Further queries of the plan.
         """
         from noisegate_papers.training.denoising import STEP
 
@@ -219,7 +219,7 @@ class PrivateDiffusion(StepSettings, TrainsModel, LearnsByGradients):
     def training(
         self, schema: Schema, plan: Plan, batch: float, device: str
     ) -> DiffusionTraining:
-        """Returns the denoiser at its start; see `GradientMethod`."""
+        """Returns the training of the denoiser in its initial state; see `GradientMethod`."""
         from noisegate_papers.training.denoising import DiffusionTraining
 
         return DiffusionTraining(
@@ -231,7 +231,7 @@ class PrivateDiffusion(StepSettings, TrainsModel, LearnsByGradients):
         )
 
     def model(self, release: Release) -> DiffusionImages:
-        """Returns the released denoiser, to be drawn from."""
+        """Returns the released denoiser, to sample from."""
         from noisegate_papers.models.diffusion import DiffusionImages
 
         denoiser = self.denoiser(release.schema)

@@ -58,18 +58,18 @@ BeforeSteps: TypeAlias = Callable[["Generator", "Discriminator", str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class GAN:
-    """What a private GAN consists of."""
+    """The networks of a private GAN, and how records reach them."""
 
     generator: Generator
-    """At its start, on the CPU."""
+    """The generator in its initial state, on the CPU."""
     discriminator: Discriminator
-    """At its start, on the CPU."""
+    """The discriminator in its initial state, on the CPU."""
     real_inputs: RowInputs
-    """From a real record to the inputs of the discriminator, the label left out."""
+    """Map from a real record to the inputs of the discriminator, without the label."""
     generated_inputs: DiscriminatorInput
-    """The same from the generator."""
+    """Map from the output of the generator to the inputs of the discriminator."""
     label_shares: tuple[float, ...] | None
-    """Share of each code of the label, as public knowledge; None where they are learned, or there is no label."""
+    """Share of each code of the label, as public knowledge; None if they are learned, or there is no label."""
     to_model: ToModel
     pretrain: BeforeSteps | None = None
 
@@ -100,7 +100,7 @@ class PrivateGAN(AdversarialConfig, StepSettings, TrainsModel, LearnsByGradients
 
     @abstractmethod
     def gan(self, schema: Schema) -> GAN:
-        """Returns the networks at their start, and how records reach them.
+        """Returns the networks in their initial state, and how records reach them.
 
         Raises:
             UserError: if a schema does not fit the settings.
@@ -163,7 +163,7 @@ class PrivateGAN(AdversarialConfig, StepSettings, TrainsModel, LearnsByGradients
         )
 
     def model(self, release: Release) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
+        """Returns the released generator, to sample from."""
         gan = self.gan(release.schema)
         shapes = gan.released_shapes(release.schema)
         number_count = sum(prod(shape) for shape in shapes.values())

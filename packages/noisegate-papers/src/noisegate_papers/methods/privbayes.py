@@ -1,8 +1,8 @@
 """PrivBayes: a Bayesian network of noisy counts (G-12, G-13).
 
 Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014; TODS 2017), https://doi.org/10.1145/3134428. The rounds of
-the pairwise method are asked first. From their answers parents are chosen, and one more query of the same plan counts
-the table of every column with its parents. What differs is in [differences](../../docs/differences.md).
+the pairwise method come first. Their noisy results determine the parents. One more query of the same plan then counts
+the table of every column with its parents. For deviations see [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations

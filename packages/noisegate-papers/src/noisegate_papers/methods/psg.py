@@ -356,12 +356,12 @@ class PrivateSetGeneration(
     ) -> Float[Tensor, "rows pixels"]:
         """Returns draws from the Gaussians of noisy moments.
 
-        They are matched to more draws by what fresh networks see in them.
+        The draws are adapted to the network features of more draws.
 
         Args:
             sums: Noisy sums of outer products of small images, (classes, dim).
             noise_std: Standard deviation of the noise on each.
-            training: The set at its start.
+            training: The set in its initial state.
         """
         from torch import nn
 

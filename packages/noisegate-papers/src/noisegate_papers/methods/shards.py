@@ -106,11 +106,11 @@ class ShardSettings(GuidedGenerator):
         schema: Schema,
         answer: Callable[[ShardTeacher, Weights, Weights], Weights],
     ) -> ShardTeacher:
-        """Returns a teacher at its start.
+        """Returns a teacher in its initial state.
 
         Args:
             schema: Public schema of the records.
-            answer: What it answers, of `noisegate_papers.training.shard_teacher`.
+            answer: Function that computes its vector, from `noisegate_papers.training.shard_teacher`.
         """
         from noisegate_papers.training.shard_teacher import ShardTeacher
 
@@ -125,7 +125,7 @@ class ShardSettings(GuidedGenerator):
         )
 
     def discriminator(self, schema: Schema) -> Discriminator:
-        """Returns the perceptron that a teacher, or a student, is at its start."""
+        """Returns the perceptron of a teacher or a student in its initial state."""
         from noisegate_papers.training.adversarial import build_table_discriminator
 
         return build_table_discriminator(
@@ -136,7 +136,7 @@ class ShardSettings(GuidedGenerator):
         )
 
     def taught_start(self, schema: Schema, device: str) -> GuidedStart:
-        """Returns the generator at its start, with what its training is given."""
+        """Returns the generator in its initial state, with the arguments of its training."""
         start = self.guided_start(
             schema, batch=self.batch, seed=self.seed, device=device
         )

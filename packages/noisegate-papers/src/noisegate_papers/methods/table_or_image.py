@@ -91,14 +91,14 @@ class TableOrImageGenerator(FitsGenerator):
         return self.generator in TABLES
 
     def check_generator(self, image: ImageSize | None) -> None:
-        """Refuses a generator that cannot make what is asked for.
+        """Checks that the generator can make the requested records.
 
         Args:
             image: Height, width and channels of the images; None for a table.
 
         Raises:
-            OptionError: if it makes tables and images are asked for, or the other way
-                round, or no images of this size.
+            OptionError: if the generator makes tables and images are requested, or the reverse, or it makes no images
+                of this size.
         """
         if not self.makes_tables:
             self.image_network(image)
@@ -211,15 +211,15 @@ class TableOrImageGenerator(FitsGenerator):
 def values_by_column(
     layout: Layout, setting: str, values: Mapping[str, Any]
 ) -> list[Any]:
-    """Returns what a setting says of each numeric column, None where it says nothing.
+    """Returns the value of a setting for each numeric column; None for columns without one.
 
     Args:
         layout: Columns of the records.
         setting: Name of the setting, for the message.
-        values: What it says, by the name of a column.
+        values: The values of the setting, by the name of a column.
 
     Raises:
-        OptionError: if it names a column that is not there, or not numeric.
+        OptionError: if the setting names a column that does not exist, or is not numeric.
     """
     names = [column.name for column in layout.numeric] if values else []
     for name in values:

@@ -1,12 +1,16 @@
-"""A verdict in words: how far synthetic records can be relied on, and what would help.
+"""A verdict: how far synthetic records can be relied on, and what would improve them.
 
-It rests on two figures: of 100 records, how many would have to move to another cell for
-a pair of columns to be as the real ones are (total variation, beyond what sampling
-alone does), and how much of what models learn is kept.
+It is based on two figures:
 
-Beside the word stand findings, the answers to named questions: see
+- the share of records that would have to move to another cell for a pair of columns to
+  have the distribution of real records (total variation distance, beyond the sampling
+  error);
+- the share of the accuracy of models that is preserved.
+
+Findings are answers to named questions in addition to the verdict: see
 `noisegate.answers.findings`. Their limits, such as `MISPLACED_SCALE`, are those of
-words: what is good is kept, and what is worse than the last word of its scale is lost.
+verdicts: "good" is "kept", and what is worse than the last limit of its scale is
+"lost".
 """
 
 from __future__ import annotations
@@ -43,22 +47,22 @@ MEANINGS: Mapping[Word, str] = {
 }
 
 MISPLACED: Mapping[Word, float] = {"good": 0.04, "usable": 0.12, "rough": 0.30}
-"""For each word the largest share of records in the wrong cell of a pair of columns.
+"""For each verdict, the largest share of records in the wrong cell of a pair of
+columns.
 
-Above the last it is noise.
-"""
+Above the last limit, the verdict is "noise"."""
 
 KEPT: Mapping[Word, float] = {"good": 0.90, "usable": 0.75, "rough": 0.40}
-"""For each word the least part that is kept of what models learn from real records.
+"""For each verdict, the smallest preserved share of what models learn from real
+records.
 
-Below the last it is noise.
-"""
+Below the last limit, the verdict is "noise"."""
 
 RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
-"""For each word the largest share of records between a real and a synthetic quantile.
+"""For each verdict, the largest share of records between a real and a synthetic
+quantile.
 
-Above the last it is rough.
-"""
+Above the last limit, the verdict is "rough"."""
 
 MISPLACED_SCALE = Scale(kept=MISPLACED["good"], lost=MISPLACED["rough"])
 """The answers for a share of records in the wrong cell."""
@@ -282,7 +286,7 @@ class Verdict:
 
 
 def word_of_misplaced(share: float) -> Word:
-    """Returns the word for a share of records in the wrong cell of a pair of columns.
+    """Returns the verdict for a share of records in the wrong cell of two columns.
 
     Examples:
         >>> [word_of_misplaced(share) for share in (0.0, 0.1, 0.2, 0.9)]
@@ -292,19 +296,20 @@ def word_of_misplaced(share: float) -> Word:
 
 
 def word_of_kept(kept: float) -> Word:
-    """Returns the word for the part that is kept of what models learn.
+    """Returns the verdict for the preserved share of what models learn.
 
     Args:
-        kept: The part, of what they learn from real records; `nan` is noise.
+        kept: The share of what they learn from real records; `nan` is noise.
     """
     return next((word for word, least in KEPT.items() if kept >= least), "noise")
 
 
 def word_of_rank_error(error: float) -> Word:
-    """Returns the word for the share of records between two quantiles.
+    """Returns the verdict for the share of records between two quantiles.
 
     Args:
-        error: The share between a real and a synthetic one, beyond what chance does.
+        error: The share between a real and a synthetic quantile, beyond the sampling
+            error.
     """
     return next((word for word, most in RANKS.items() if error <= most), "rough")
 
@@ -313,9 +318,9 @@ def of_coefficients(kept: float, source: Source, doubt: float = 0.0) -> Verdict:
     """Returns a verdict on the coefficients of regressions.
 
     Args:
-        kept: The part of them that is kept, on average.
-        source: What says so.
-        doubt: How far `kept` may be too low, which the word "usable" forgives.
+        kept: The share of them that is preserved, on average.
+        source: What the verdict is based on.
+        doubt: How much too low `kept` may be; the verdict "usable" allows for it.
     """
     word: Word
     if kept >= _MIN_KEPT_GOOD:
@@ -358,10 +363,10 @@ def of_misplaced(
     """Returns a finding on a share of records in the wrong cell.
 
     Args:
-        question: What it answers.
+        question: The question that the finding answers.
         share: The share, from 0 to 1.
-        detail: What it is of, for the end of the sentence, such as " of 'f'".
-        is_expected: Whether noise makes it likely, and nobody has measured it.
+        detail: What the share is about, for the end of the sentence, such as " of 'f'".
+        is_expected: Whether the noise makes it likely, without a comparison.
     """
     if is_expected:
         error = "expected total variation distance:"

@@ -1,7 +1,7 @@
 """The one-call form: private records in, a model and its certificate out.
 
 - `fit`: any method; one call gates, releases and fits.
-- `plan`: the same arguments, but only says what a fit would release, at what cost.
+- `plan`: the same arguments, but only states what a fit would release, at what cost.
 - `synthesize`: `fit` for methods whose models sample records.
 
 Their options are declared in `app.request`, and the command line has the same.

@@ -1,7 +1,6 @@
-"""A simulated table of patients, to try everything on: nobody's records, and no file.
+"""A simulated table of patients, for examples. It contains no real person.
 
-Its schema is public, as all of it is: bounds and levels are those by which the records
-are made up.
+Its schema is public: bounds and levels are those of the simulation.
 """
 
 from __future__ import annotations

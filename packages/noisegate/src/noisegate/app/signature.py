@@ -249,10 +249,10 @@ def _build_statement(folder: Path, *, covers_page: bool) -> dict[str, Any]:
 
 
 def _signable_files(folder: Path) -> list[str]:
-    """Lists all files of a folder but its signature, sorted, relative to it.
+    """Lists all files of a folder except its signature, sorted, relative to it.
 
     Raises:
-        ModelError: at a link, an empty folder or a special file. No digest tells
+        ModelError: at a link, an empty folder or a special file. No digest shows
             whether one of these was added or changed.
     """
     names = []

@@ -527,12 +527,12 @@ class Gate(SingleUse):
         Nothing is reserved or read. Any number of sessions may be granted access, but
         only the first that reads may answer: they share one lock.
 
-        What a change must keep: a plan for another budget is refused.
-        `test_a_plan_for_another_budget_is_refused` notices if it is not.
+        A change must preserve that a plan for another budget is refused;
+        `test_a_plan_for_another_budget_is_refused` checks it.
 
         Args:
             plan: The calibrated plan.
-            kind: What the plan must ask for: sums, marginals, or a class of steps.
+            kind: What the plan must consist of: sums, marginals, or a class of steps.
             method: Name of the method, for the certificate.
             public: Public facts and settings that the method used, by name.
             device: Device on which torch computes gradients.
@@ -541,8 +541,8 @@ class Gate(SingleUse):
             The plan, the records, and the means: ledger entry, lock, engine, journal.
 
         Raises:
-            OptionError: if the plan asks for something else or is calibrated for
-                another budget, or the engine cannot answer it.
+            OptionError: if the plan is of another kind or calibrated for another
+                budget, or the engine cannot answer it.
         """
         if not isinstance(plan, Plan) or not _asks_for(plan, kind):
             raise OptionError(
@@ -602,12 +602,12 @@ def _unwatched(plan: Plan, answerer: _Answerer) -> _Answerer:
 
 
 def _asks_for(plan: Plan, kind: type[NoisySum | NoisyMarginals | StepQuery]) -> bool:
-    """Returns whether a plan asks for what a session answers.
+    """Returns whether a plan is of the kind that a session answers.
 
     Args:
         plan: The plan.
-        kind: `NoisySum` for sums alone, `NoisyMarginals`, or a class of steps, which
-            may have sums beside them.
+        kind: `NoisySum` for sums only, `NoisyMarginals`, or a class of steps, which may
+            have sums in addition.
     """
     if kind is NoisySum:
         return plan.has_only_sums
@@ -637,8 +637,8 @@ _PLANNED_BY: dict[type[Any], str] = {
 def _check_linked(adjacency: Adjacency, options: Mapping[str, object]) -> None:
     """Refuses options that have no meaning for linked tables.
 
-    Their schema says what the privacy unit is: a record of the first table with all
-    that belongs to it.
+    Their schema determines the privacy unit: a record of the first table with all
+    records that belong to it.
 
     Args:
         adjacency: The neighbouring relation.

@@ -48,16 +48,16 @@ class ChosenByAuto(ABC):
     def verdict(
         self, schema: Any, budget: Budget, records: int | None = None
     ) -> Verdict | None:
-        """Says in words what to expect, before anything is spent.
+        """Returns the predicted verdict, before anything is spent.
 
         Args:
             schema: Public schema of the records.
             budget: Privacy guarantee of the run.
-            records: Number of records, as far as the public knows; None to say how many
-                each word takes.
+            records: Number of records as publicly known; None to state how many records
+                each verdict needs.
 
         Returns:
-            The verdict; None where nothing is known of such records.
+            The verdict; None if nothing is known about such records.
         """
 
 
@@ -142,7 +142,7 @@ def refusal_of_rounds(method: _Named) -> OptionError:
 
 
 class BoundsErrors(ABC):
-    """The ability to bound how far queries are from the kernels that they stand for."""
+    """Ability to bound the errors of queries as approximations of kernels."""
 
     @abstractmethod
     def error_bounds(
@@ -153,11 +153,11 @@ class BoundsErrors(ABC):
         Args:
             schema: Public schema of the records.
             budget: Privacy guarantee of the run.
-            records: Number of records, as far as the public knows.
+            records: Number of records as publicly known.
 
         Returns:
-            A bound for each query whose dimension is a trade-off, or for what the noise
-            on all of them costs; each has `text` and `to_json`.
+            A bound for each query whose dimension is a trade-off, or for the error due
+            to the noise on all of them; each has `text` and `to_json`.
         """
 
 
@@ -178,7 +178,7 @@ class UsesPublicFiles(ABC):
         """Returns the SHA-256 of each file in use, by the setting that states it.
 
         Raises:
-            UserError: if a file is not here, or does not fit the others.
+            UserError: if a file does not exist, or does not fit the others.
         """
 
 
@@ -187,10 +187,10 @@ class ChecksPackages(ABC):
 
     @abstractmethod
     def check_packages(self) -> None:
-        """Finds out, before anything is spent, whether they are here and fit.
+        """Checks, before anything is spent, that the packages are installed and fit.
 
         Raises:
-            MissingExtraError: if not, with what to install.
+            MissingExtraError: if not, with the package to install.
         """
 
 
@@ -217,10 +217,10 @@ class UsesPublicRecords(StatesPublicFacts):
 
     @abstractmethod
     def check_public_records(self) -> None:
-        """Finds out, before anything is spent, whether the public records are named.
+        """Checks, before anything is spent, that the public records are given.
 
         Raises:
-            OptionError: if the method cannot do without, and there are none.
+            OptionError: if the method needs public records, and there are none.
         """
 
 
@@ -254,7 +254,7 @@ class ClosedForm(ABC):
 
     @abstractmethod
     def model(self, release: Release) -> RecordModel:
-        """Returns the model of records that a release says."""
+        """Returns the model of records that a release determines."""
 
     def fitting(
         self, release: Release, *, device: str = "auto", plan: Any = None

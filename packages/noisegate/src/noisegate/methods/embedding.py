@@ -231,11 +231,11 @@ def class_counts(release: Release) -> npt.NDArray[np.float64]:
 def with_counts(
     embeddings: Mapping[str, Embedding], counts_share: float
 ) -> dict[str, Embedding]:
-    """Returns queries with that of the numbers of records, which comes last.
+    """Returns the queries and the query of the numbers of records, which comes last.
 
     Args:
-        embeddings: The queries by name; a query `COUNTS` among them stands for itself.
-        counts_share: Budget share of the counts where they are added.
+        embeddings: The queries by name; a query `COUNTS` among them is left as it is.
+        counts_share: Share of the budget for the counts, if they are added.
     """
     queries = dict(embeddings)
     counts = queries.pop(COUNTS, Embedding(Counts(), counts_share))

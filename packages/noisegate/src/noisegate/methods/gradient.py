@@ -135,14 +135,14 @@ class AsksTeachers(ABC):
 
 
 class AsksBeforeSteps(ABC):
-    """The ability to ask queries of the same plan before the first step."""
+    """Ability to have queries in the same plan before the first step."""
 
     @abstractmethod
     def before_steps(self, gate: Gate, session: Session, training: Any) -> None:
-        """Asks the queries, and brings their answers into the training.
+        """Releases the results of the queries, and passes them to the training.
 
         Args:
-            gate: The gate, for what is public of it.
+            gate: The gate, for its public facts.
             session: The session, which answers queries of the plan.
             training: What `GradientMethod.training` returned.
         """
@@ -361,9 +361,9 @@ def trained_synthesizer(
     """Returns the synthesizer of a model that was trained at the gate.
 
     Args:
-        release: The release that holds the model.
+        release: The release that contains the model.
         model: The model of records.
-        notes: What a report says of it, beside the steps.
+        notes: Remarks of the report, in addition to the steps.
     """
     from noisegate.models.synthesizer import Synthesizer
 

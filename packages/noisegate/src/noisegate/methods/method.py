@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Planned(Shown):
-    """What a run would release, at what cost, and how accurate it would be.
+    """The plan of a run, with its cost and its expected accuracy.
 
-    It rests on public facts alone.
+    It is computed from public facts only.
 
     Attributes:
         method: The method with its settings.
-        plan: The queries with their noise, as a fit would ask them.
-        records: Number of records, as far as the public knows.
-        reason: Why the method was chosen; None where it was named.
-        verdict: What to expect, in words; None where the method has no forecast.
-        error_bounds: How far queries are from the kernels that they stand for; see
-            `BoundsErrors`.
+        plan: The queries of a fit, with their noise.
+        records: Number of records as publicly known.
+        reason: Why the method was selected; None if the user named it.
+        verdict: The predicted verdict; None if the method has no forecast.
+        error_bounds: Differences between queries and the kernels that they approximate;
+            see `BoundsErrors`.
 
     Examples:
         >>> from noisegate import Schema, plan
@@ -448,7 +448,7 @@ class Method(HasSettings, ABC):
         report: Callable[[FitState], None] | None,
         convert: Callable[[Any], Any] | None,
     ) -> Synthesizer:
-        """Plans, asks and fits at a gate; the arguments are those of `fit`."""
+        """Plans, queries and fits at a gate; the arguments are those of `fit`."""
         self.check_fit(device)
         plan = self.plan(gate.schema, gate.budget)
         if isinstance(self, TrainsAtGate):

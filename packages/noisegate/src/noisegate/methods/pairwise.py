@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from noisegate.queries.feature_map import FeatureMap
 
 WIDE = 40
-"""Above this many columns pairs are chosen instead of all being measured."""
+"""In tables of more columns, pairs are chosen."""
 DESIGN = 6
 """Version of the rules by which cells and tables follow from settings and released
 histograms; 1 is not stated."""
@@ -88,14 +88,16 @@ histograms; 1 is not stated."""
 
 @dataclass(frozen=True, kw_only=True)
 class _Rules:
-    """What one version of the rules asks; the attributes of `Design` say more.
+    """One version of the rules; see the attributes of `Design`.
 
     Attributes:
-        uses_total: Whether histograms are read in the light of the number of records.
+        uses_total: Whether the number of records is used to read the histograms.
         gives_up_pairs: Whether pairs that would be below the noise may be given up.
-        aims_at_clear_cells: Whether fewer cells are cut where they would be noise.
-        graded: Whether fine cells are finer near zero.
-        keeps_noisy_pairs: Whether pairs are measured with more noise before that.
+        aims_at_clear_cells: Whether there are fewer bins if they would be below the
+            noise.
+        graded: Whether fine bins are finer near zero.
+        keeps_noisy_pairs: Whether pairs are released with more noise before they are
+            given up.
     """
 
     uses_total: bool = True
@@ -241,12 +243,12 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return self._with_pairs(design)
 
     def _with_pairs(self, design: Design) -> Design:
-        """Returns a design with the pairs that the settings ask for.
+        """Returns a design with the pairs that the settings define.
 
         With "none" there are no pairs. A list states the pairs; those with the label
-        are left out if its classes are distinguished, as it is in every table then.
-        "chosen", and "auto" with more than `WIDE` columns, leave the choice to the
-        screening, and pairs are None until then. Otherwise all pairs are measured.
+        are left out if its classes are distinguished, because the label is in every
+        table then. "chosen", and "auto" with more than `WIDE` columns, leave the choice
+        to the screening; pairs are None until then. Otherwise all pairs are released.
 
         Raises:
             OptionError: if a column is not in the schema, or there are more pairs than
@@ -432,14 +434,14 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     ) -> NoisyMoments | None:
         """Returns the second moments of a release, in records; None without.
 
-        An answer has a column for each class of its query, (products, classes). Second
-        moments are asked over all records, so that there is one column. The map scales
-        all products of a record by its `weight`, so that they have norm 1 at most:
-        divided by it, sums and their noise are in records again.
+        A result has a column for each class of its query, (products, classes). Second
+        moments are sums over all records, so that there is one column. The map scales
+        all products of a record by its `weight`, so that their norm is at most 1.
+        Divided by `weight`, sums and their noise are in records again.
 
         Args:
             release: A release of this method.
-            rounds: What its answers decided, such as the range of each number.
+            rounds: The decisions from its results, such as the range of each number.
         """
         if MOMENTS not in release.values:
             return None
@@ -582,7 +584,7 @@ def _without(columns: Columns, label: int | None) -> Columns:
 
 
 def describe_design(design: Design, epsilon: float) -> str:
-    """Says which pairs are measured, on which cells, and why."""
+    """Describes which pairs are released, on which bins, and why."""
     n_columns = len(design.columns)
     n_pairs = math.comb(n_columns, 2)
     n_measured = len(design.pairs or ())

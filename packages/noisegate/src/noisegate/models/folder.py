@@ -1,4 +1,4 @@
-"""A saved model: a folder of tensors, JSON and one page in plain words.
+"""A saved model: a folder of tensors, JSON and one page of text.
 
 ::
 
@@ -10,10 +10,10 @@
       model.json             how to rebuild it, its verdict, the hash of each file, and
                              digests of the certificate and of itself
 
-`verify` recomputes ε from the certificate and checks that the folder holds what the
-certificate speaks of. Hashes tell that nothing was changed by accident. They do not
-stop somebody who redoes all of them: what does is that ε follows from the events, and
-that the events must be those that give these values, with this noise.
+`verify` recomputes ε from the certificate and checks that the folder contains what the
+certificate describes. Hashes show that nothing was changed by accident. They do not
+stop somebody who computes all of them again. The other checks do: ε is computed from
+the events, and the events must be those that give these values, with this noise.
 
 Needs no torch.
 """
@@ -183,9 +183,9 @@ def write_model(
 
 
 def description_digest(description: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of what `model.json` says, but for this digest itself.
+    """Returns the SHA-256 of the contents of `model.json`, without this digest itself.
 
-    It is that of the canonical JSON, so that layout does not matter.
+    It is computed from the canonical JSON, so the layout has no effect.
     """
     fields = {key: value for key, value in description.items() if key != _DIGEST}
     # As it will be read: keys are text, tuples are lists.
@@ -276,7 +276,7 @@ def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verific
 
 
 def _check_page(certificate: Certificate, folder: Path) -> None:
-    """Requires that the page in plain words states what the certificate does."""
+    """Checks that the page of text states what the certificate states."""
     try:
         page = (folder / PAGE_FILE).read_text(encoding="utf-8")
     except OSError as error:

@@ -1,9 +1,9 @@
 """Computes what a list of events costs, as ε at a given δ (G-03).
 
-No other file turns what was run into a guarantee. An event states a mechanism with its
-sensitivity and its noise (`events`); `epsilon` returns an ε for which the composition
+No other file converts events to a guarantee. An event states a mechanism with its
+sensitivity and its noise (`events`). `epsilon` returns an ε for which the composition
 of all events is (ε, δ)-differentially private. It is an upper bound: every root is
-taken on the safe side, and what cannot be accounted is refused.
+rounded to the safe side, and what cannot be accounted for is refused.
 
 The cost of ideal noise comes first. How it composes follows from what the events are::
 
@@ -24,9 +24,9 @@ without SciPy, so that the command line starts at once. Steps on Poisson samples
 to a second, and import `composition` when it is needed. The tests compare all of this
 with `dp_accounting`, whose import takes over two seconds.
 
-Terms: the *Gaussian-DP parameter* μ of a mechanism says that to tell its outputs on two
-neighbours apart is at least as hard as to tell N(0, 1) from N(μ, 1) (Dong, Roth and Su
-2019). A *noise multiplier* is the standard deviation of the noise over the sensitivity.
+Terms: a mechanism has the *Gaussian-DP parameter* μ if its outputs on two neighbours
+are at least as hard to distinguish as N(0, 1) and N(μ, 1) (Dong, Roth and Su 2019). A
+*noise multiplier* is the standard deviation of the noise divided by the sensitivity.
 """
 
 import math
@@ -291,8 +291,8 @@ def _squared_mu(event: NoisyEvent, adjacency: Adjacency) -> float:
     event, which differs between classes:
 
     - `Gaussian`, `Continual`, `Thresholded`: the distance itself, for the adjacency of
-      the run. Whoever planned it has chosen 1, √2 or 2 norms already (G-01), so the
-      adjacency must not count here again.
+      the run. The plan has already used 1, √2 or 2 norms (G-01), so the adjacency must
+      not be used here again.
     - `Sampled`: the norm of one record, whatever the adjacency, since sampled steps are
       accounted by the norm. A replaced record moves the sum by twice that: its old
       vector goes, and its new one comes.
@@ -306,7 +306,7 @@ def _squared_mu(event: NoisyEvent, adjacency: Adjacency) -> float:
 
     Args:
         event: An event whose sampling rate, if it has one, is 1.
-        adjacency: What neighbours are.
+        adjacency: The neighbouring relation.
     """
     multiplier = effective_multiplier(event)
     match event:
@@ -327,10 +327,10 @@ def effective_multiplier(event: NoisyEvent) -> float:
     """Returns the noise multiplier of the ideal Gaussian that an event is charged as.
 
     Discrete noise of variance s² is charged as continuous noise of variance s² − 4. In
-    the proof it comes of that continuous noise, rounded to integers at random with the
-    variance 4, which looks at no record (G-04, G-18, G-32). Noise that was drawn in
-    float64 and rounded is charged as it is (G-05). How far the samplers are from what
-    the proofs draw is charged by `sampler_slack`.
+    the proof, it is that continuous noise, rounded to integers at random with the
+    variance 4, which uses no record (G-04, G-18, G-32). Noise that was drawn in float64
+    and rounded is charged with its own variance (G-05). `sampler_slack` charges the
+    distance between the samplers and the distributions of the proofs.
 
     Args:
         event: An event with Gaussian noise.
@@ -543,9 +543,9 @@ def total_noise_factor(
 def _check_stream_event(event: Continual) -> None:
     """Checks the sensitivity and the noise that a stream states (G-34).
 
-    Other events state a sensitivity that follows from nothing else in them. That of a
-    stream follows from its weights, so one that is too small is noticed here, whoever
-    wrote the event.
+    Other events state a sensitivity that cannot be computed from their other fields.
+    The sensitivity of a stream can be computed from its weights, so one that is too
+    small is detected here, whatever wrote the event.
 
     Raises:
         CalibrationError: if the sensitivity is too small, or the noise too large.
@@ -574,9 +574,9 @@ def _sampled_epsilon(
 ) -> float:
     """Computes ε of steps on Poisson samples and a Gaussian mechanism (G-03).
 
-    It takes up to a second, and SciPy, which other events do without. The last results
-    are kept, as a plan, its check and its certificate ask for the same ε one after the
-    other.
+    It takes up to a second, and needs SciPy, unlike other events. The last results are
+    cached, because a plan, its check and its certificate compute the same ε one after
+    the other.
 
     Args:
         mu: Gaussian-DP parameter of everything else; 0 if there is nothing.

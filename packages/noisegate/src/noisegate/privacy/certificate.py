@@ -9,10 +9,10 @@ Anybody can check the claim: ε follows from the events alone::
                      ──► canonical_json, digest   the bytes that hashes are taken of
                      ──► render                   the page in plain words, Markdown
 
-Stored certificates must load for ever, and their digests and pages stay the same to the
-byte: a digest stands in the ledger, and `noisegate verify` compares the page. So a new
-field is left out of JSON where it has no value, and what a page says of an event, once
-a version has written it, is never reworded.
+Stored certificates must load in all later versions, and their digests and pages stay
+the same to the byte: the ledger stores the digest, and `noisegate verify` compares the
+page. So a new field is left out of JSON if it has no value, and the text of a page
+about an event is never changed once a version has written it.
 """
 
 from __future__ import annotations
@@ -483,7 +483,7 @@ def canonical_json(data: Any) -> bytes:
 
 
 def describe_event(event: Event) -> str:
-    """Returns what an event released, with its noise multiplier, in a few words."""
+    """Describes the released values of an event, with its noise multiplier."""
     if isinstance(event, ZeroConcentrated):
         return f"adaptively chosen noisy marginals, rho {event.rho:.4g} together"
     gaussian = gaussian_of(event)
@@ -590,7 +590,7 @@ def markdown_row(event: Event) -> str:
 
 
 def schema_cost_sentence(certificate: Certificate) -> str | None:
-    """Returns what a schema cost that was estimated from private records, in words.
+    """Describes the cost of a schema that was estimated from private records.
 
     The certificate of a fit then states the discovery (`schema_certificate`), and if
     possible the cost of both together, for the case that they read the same records.
@@ -679,7 +679,7 @@ def render(certificate: Certificate) -> str:
 
 
 def headline(certificate: Certificate) -> str:
-    """Returns the claim in the words that the page of every version has."""
+    """Returns the claim in the text that the pages of all versions have."""
     return f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**"
 
 

@@ -637,18 +637,20 @@ def events_from_json(data: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
 RECORD = "record"
 """The unit of a run that states no other: every record is one."""
 SEVERAL = "all records of one"
-"""How the words of a run with a unit column begin; the name of the column follows."""
+"""Beginning of the unit's text in a run with a unit column; the column's name follows.
+"""
 LINKED = "one record of the table"
-"""How the words of a run on linked tables begin; the name of the first follows."""
+"""Beginning of the unit's text in a run on linked tables; the first table's name
+follows."""
 
 
 def check_unit(unit: str, contributions: int | None) -> None:
-    """Checks the words for a privacy unit, so that none claims more than was protected.
+    """Checks the text of a privacy unit, so that it claims no more than was protected.
 
     Args:
-        unit: What one record stands for, or whose records belong together.
-        contributions: How many records of one unit are used at most; None if every
-            record is a unit.
+        unit: What one record stands for, or what groups records.
+        contributions: Largest number of records used per unit; None if every record is
+            a unit.
 
     Raises:
         OptionError: if it is not a line of text, or claims all records of a unit in a

@@ -46,8 +46,8 @@ from noisegate.privacy.plan import Budget, NoisySum, Plan, Query, plan_sums
 from noisegate.settings import Settings, Within, settings
 
 RATES = 2**32
-"""Rates are multiples of one over this, so that a 32-bit random word realises them
-exactly (G-19)."""
+"""Rates are multiples of one divided by this, so that a random integer of 32 bits
+realises them exactly (G-19)."""
 
 # Part of ε that calibration may leave unused: as much as accounting gives away anyway.
 _UNUSED_PART = 5e-4
@@ -229,11 +229,11 @@ def _check_shapes(option: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
 class NoisySteps:
     """Steps on samples with their noise.
 
-    `plan_steps` makes them. Whoever makes them in another way meets the same checks of
-    event and queries.
+    `plan_steps` creates them. Objects that are created otherwise pass the same checks
+    of event and queries.
 
     Attributes:
-        query: The steps, as a method asked for them.
+        query: The steps, as the method defines them.
         event: All steps together, with their noise.
 
     Raises:
@@ -289,11 +289,11 @@ class NoisySteps:
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the steps as a JSON object.
 
-        It states how large the noise of a step is beside what the step can show: the
+        It states the size of the noise of a step relative to that of its signal: the
         norm of the noise over the largest norm of the sum.
 
         Args:
-            records: Public guess of the number of records, or None.
+            records: Public estimate of the number of records, or None.
         """
         query = self.query
         event = self.event
@@ -326,14 +326,13 @@ class NoisySteps:
         }
 
     def _records_a_step(self, records: int | None) -> float | None:
-        """Returns how many records a step is expected to use.
+        """Returns the expected number of records in a step.
 
         Args:
-            records: Public guess of the number of all records, or None.
+            records: Public estimate of the number of all records, or None.
 
         Returns:
-            The number; None if it is not known, as it is not for shards that are
-            queried.
+            The number; None if it is unknown, as for shards that are queried.
         """
         if records is None or isinstance(self.event, Sharded):
             return None
@@ -351,7 +350,7 @@ class NoisySteps:
         one vector of each that is queried.
 
         Args:
-            records: Public guess of the number of all records, or None.
+            records: Public estimate of the number of all records, or None.
 
         Returns:
             The ratio; None for gradients, if the number of records is not known.
@@ -562,11 +561,12 @@ def _narrow_until_insufficient(
 
 
 def _guess_noise(query: StepQuery, budget: Budget) -> float:
-    """Guesses the noise that keeps a budget, in grid units.
+    """Estimates the noise that keeps a budget, in grid units.
 
-    It is right where the losses of many steps add up to a normal distribution. Then k
-    steps at rate q with sensitivity Δ and noise σ are about as hard to tell apart as a
-    Gaussian mechanism with μ² = k·ln(1 + q²(e^(Δ²/σ²) − 1)), solved here for σ.
+    The estimate is right if the losses of many steps add up to a normal distribution.
+    Then k steps at rate q with sensitivity Δ and noise σ are about as hard to
+    distinguish as a Gaussian mechanism with μ² = k·ln(1 + q²(e^(Δ²/σ²) − 1)), solved
+    here for σ.
 
     Args:
         query: The steps.
@@ -641,10 +641,9 @@ def _no_noise_message(
     Args:
         query: The steps.
         budget: The guarantee that cannot be kept.
-        query_events: What else is paid from the budget.
-        widest_event: The steps with the widest noise that can be drawn. They cost
-            something all the same, as a record may be sampled in one step whatever the
-            noise.
+        query_events: Further events that are charged to the budget.
+        widest_event: The steps with the widest noise that can be drawn. They still have
+            a cost, because a record may be sampled in one step whatever the noise.
 
     Returns:
         The least ε for the steps, and a number of steps for the ε, if there is one.

@@ -1,4 +1,4 @@
-"""Plans queries before data: what is computed from the records, with how much noise.
+"""Plans queries before any data is read: what is computed, and with how much noise.
 
 A method describes its queries, each with a bound on the norm of a record's vector and a
 share of the budget. A function chooses the least noise that keeps the budget, and
@@ -12,9 +12,9 @@ event that answering it is. Of one kind are the sums over all records, here. Ste
 samples are in `gradient_plan`, marginals that OpenDP chooses in `marginal_plan`, and
 the counts by which a schema is discovered in `gate.discovery.schema_gate`.
 
-A plan prices itself when it is made: one that costs more than its budget, or that
-states too small a sensitivity, cannot exist. Gate, ledger and certificate take
-sensitivities and noise from it, and from nothing else.
+A plan computes its cost on creation. A plan that costs more than its budget, or that
+states too small a sensitivity, cannot be created. Gate, ledger and certificate use only
+the sensitivities and the noise of the plan.
 
 Noise and sensitivities are in grid units, unless a name says *natural*: the units of a
 record's vector.
@@ -75,7 +75,7 @@ _ROUNDING = 1e-12
 
 
 class BoundedMap(Protocol):
-    """What a query needs to know of a feature map: how its vectors are bounded."""
+    """The facts about a feature map that a query needs: how its vectors are bounded."""
 
     @property
     def dim(self) -> int:
@@ -321,7 +321,7 @@ class Mechanism(Protocol):
         """How many numbers are released, at most."""
 
     def check(self, plan: Plan, /) -> None:
-        """Checks that it states all that it costs.
+        """Checks that the mechanism states its full cost.
 
         Args:
             plan: The plan that it is part of.
@@ -331,15 +331,15 @@ class Mechanism(Protocol):
         """
 
     def describe(self, records: int | None, /) -> dict[str, Any]:
-        """Returns what a plan states of it, as a JSON object.
+        """Returns the description of the mechanism in a plan, as a JSON object.
 
         Args:
-            records: Public guess of the number of records, or None.
+            records: Public estimate of the number of records, or None.
         """
 
 
 class Periods(Protocol):
-    """What a sum knows of the periods of a stream (`continual_plan.Horizon`)."""
+    """The facts of a stream's periods that a sum needs (`continual_plan.Horizon`)."""
 
     @property
     def periods(self) -> int:
@@ -365,7 +365,7 @@ class NoisySum:
     """A sum over all records with its noise: what the gate needs to answer a query.
 
     Attributes:
-        query: What is asked.
+        query: The query.
         sensitivity: L2 sensitivity of the sum, in grid units.
         noise_std: Standard deviation of the noise on each coordinate, in grid units; of
             a stream, of the fresh noise of each period.
@@ -438,8 +438,9 @@ class NoisySum:
         """Returns the sum as a JSON object.
 
         Args:
-            records: Public guess of the number of records, or None. With it, the signal
-                to noise is stated: the largest norm of the sum over that of the noise.
+            records: Public estimate of the number of records, or None. With it, the
+                signal-to-noise ratio is stated: the largest norm of the sum over that
+                of the noise.
         """
         query = self.query
         if records is None:
@@ -632,11 +633,11 @@ class Plan(Shown):
         return described
 
     def _cost_of_sums(self, records: int | None) -> dict[str, Any]:
-        """Returns what sums over all records cost at the gate, as a JSON object.
+        """Returns the computing cost of sums over all records, as a JSON object.
 
         Args:
-            records: Public guess of the number of records, or None. With it, the time
-                is stated, roughly, in seconds of one core.
+            records: Public estimate of the number of records, or None. With it, the
+                approximate time is stated, in seconds of one core.
         """
         if records is None:
             seconds = None
@@ -760,14 +761,14 @@ def with_noise(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> N
 
 
 def resolve_unit(unit: str, column: str | None, contributions: int | None) -> str:
-    """Returns the privacy unit of a run on one table, in words, from its options.
+    """Returns the text of the privacy unit of a run on one table, from its options.
 
-    A run has one of two kinds of units. Without a unit column each record is a unit,
-    and its words are what the user says one record stands for, such as `household`.
-    With one, all records with the same value in the column are a unit.
+    A run has one of two kinds of units. Without a unit column, each record is a unit;
+    its text is the user's name for what a record stands for, such as `household`. With
+    a unit column, all records with the same value in the column are a unit.
 
-    The words do not tell how many records of a unit are used: a ledger adds up the
-    costs of equal words, and costs of one unit add up whatever that number was.
+    The text does not state how many records of a unit are used: a ledger adds up the
+    costs of equal texts, and the costs of one unit add up whatever that number is.
 
     Args:
         unit: What one record stands for; `RECORD` with a unit column.
@@ -776,8 +777,8 @@ def resolve_unit(unit: str, column: str | None, contributions: int | None) -> st
             column. `Budget` checks its value.
 
     Raises:
-        OptionError: if the options do not go together, or the words are those of
-            another kind of unit.
+        OptionError: if the options do not fit together, or the text is that of another
+            kind of unit.
 
     >>> resolve_unit("household", None, None)
     'household'
@@ -836,7 +837,7 @@ def _check_unit_column(column: object) -> None:
 
 
 def linked_unit(tables: Sequence[str]) -> str:
-    """Returns the privacy unit of linked tables in words.
+    """Returns the text of the privacy unit of linked tables.
 
     Args:
         tables: Names of the tables; the first holds the units.

@@ -1,14 +1,14 @@
-"""Holds what is released: noisy sums with their certificate, and their two files.
+"""Releases: noisy sums with their certificate, and their two files.
 
-A release holds no record, so every room may know it. Its folder has two files::
+A release contains no record, so every package may use it. Its folder has two files::
 
     release.safetensors   NAME            noisy sum, float64, (dim, columns)
                           noise_std/NAME  its noise's standard deviation, float64, (1,)
     certificate.json      the certificate, which states the SHA-256 of each array
 
-Whoever gets a folder has to distrust it. So `Release.load` takes only what the
-certificate's hashes cover, and `check_stated_noise` compares the noise that the
-certificate states with what the values themselves show.
+The recipient of a folder must not trust it. So `Release.load` reads only what the
+hashes of the certificate cover, and `check_stated_noise` compares the noise that the
+certificate states with the values themselves.
 """
 
 from __future__ import annotations
@@ -245,8 +245,8 @@ class Release(Shown):
 def _check_sum(name: str, sums: Floats | None, std: Floats | None, path: Path) -> None:
     """Checks that a query has a table of numbers, and one positive standard deviation.
 
-    The hashes may be right all the same, since whoever made the values may have made
-    the certificate.
+    The hashes may be right although the values are not, because the author of the
+    values may have written the certificate.
 
     Args:
         name: The query.
@@ -301,9 +301,9 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _check_is_no_link(path: Path) -> None:
-    """Checks that a path is a file itself and no link, whose target may change later.
+    """Checks that a path is a file and not a link, whose target may change later.
 
-    A missing file passes, and is left to whoever opens it.
+    A missing file passes; opening it reports the error.
 
     Raises:
         ModelError: otherwise.
@@ -412,16 +412,15 @@ def array_hashes(arrays: Mapping[str, Floats]) -> dict[str, str]:
 def check_stated_noise(release: Release, path: Path) -> None:
     """Checks that a release has the noise of its certificate's events.
 
-    ε follows from the events alone, so a certificate could state more noise than the
-    values have. Of sums, the values themselves tell: with the right noise in grid
-    units, the size of a grid unit follows from the noise that the release states, and
-    every value is a multiple of it. Of steps, the norm that was clipped to tells the
-    grid.
+    ε is computed from the events only, so a certificate could state more noise than the
+    values have. For sums, the values show this: with the right noise in grid units, the
+    size of a grid unit follows from the noise that the release states, and every value
+    is a multiple of it. For steps, the clipping norm determines the grid.
 
-    Noise that is stated as a multiple of the right one, by an integer, is noticed only
-    where the answer has `_MIN_NUMBERS_FOR_DIVISOR` numbers or more. A share under masks
-    is not checked, as masked words tell nothing; its merged release is. Events without
-    Gaussian noise on sums are not checked either.
+    If the stated noise is an integer multiple of the right noise, this is detected only
+    in results of `_MIN_NUMBERS_FOR_DIVISOR` numbers or more. A masked share is not
+    checked, because masked integers show nothing; its merged release is checked. Events
+    without Gaussian noise on sums are not checked either.
 
     Args:
         release: The release.

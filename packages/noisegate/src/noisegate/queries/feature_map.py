@@ -1,8 +1,8 @@
 """Feature maps: from a record to a vector. The protocols, and the two simplest maps.
 
-The gate asks a map for vectors (`FeatureMap`), or how to sum them without building
-them (`ExactMap`). A generator is fitted by the torch form of the same map (`CellMap`,
-`PointMap`, `TorchForm`), which is differentiable and holds no record.
+The gate computes vectors with a map (`FeatureMap`), or sums of vectors without the
+vectors (`ExactMap`). A generator is fitted with the torch form of the same map
+(`CellMap`, `PointMap`, `TorchForm`), which is differentiable and contains no record.
 """
 
 from __future__ import annotations

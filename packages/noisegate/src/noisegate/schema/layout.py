@@ -1,8 +1,8 @@
-"""Says how records are laid out as numbers, and converts values of numeric columns.
+"""Layout of records as numbers, and conversions of values of numeric columns.
 
 An encoded record has a *position* in [0, 1] for each numeric column and a *code* for
-each column of levels; `Layout` says which stands where. A position depends on the
-number alone. It is reached in one of two ways:
+each column of levels; `Layout` has their order. A position depends on the number only.
+It is computed in one of two ways:
 
 - A column of steps counts its values in ascending order from *rank* 0 on. The position
   is the rank over the last one. Atoms outside the bounds are ranks like others.
@@ -15,8 +15,8 @@ number alone. It is reached in one of two ways:
       position    0    1/128          127/128    1
                      ╰ bound_positions ╯
 
-An atom within the bounds is a value like others: it has a cell of its own in a
-generator (`numeric_cells`), and no position of its own.
+An atom within the bounds is a value like others: it has a bin of its own in a generator
+(`numeric_cells`), and no position of its own.
 
 *Numbers* in this file are float64, or int64 units of a column of steps: integers, days
 or microseconds since 1970-01-01. Numbers of decimals are float64. The names of

@@ -8,7 +8,7 @@ side by side; the label, if any, comes last::
     2 x 2 images, grey:   pixel_0_0   pixel_0_1   pixel_1_0   pixel_1_1   label
 
 Images may have millions of pixels, so none of these columns is stored: `ImageColumns`
-creates each when it is asked for.
+creates each on access.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noisegate.schema.columns import Column, check_keys
 from noisegate.schema.kinds import Categorical, Integer
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
-"""What is done with a picture of another size; see `ImageForm.resize`."""
+"""What to do with an image of another size; see `ImageForm.resize`."""
 
 MAX_CHANNELS = 4
 """Largest number of channels of a table of pixels; image files have 1 or 3."""
@@ -95,7 +95,7 @@ class ImageShape:
 
 @dataclass(frozen=True)
 class ImageColumns(Sequence[Any]):
-    """The columns of images as a table, each created when it is asked for.
+    """The columns of images as a table, each created on access.
 
     Attributes:
         shape: Size of the images.

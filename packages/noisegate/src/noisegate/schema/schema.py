@@ -8,8 +8,8 @@ columns to ignore and constraints. The same information has three forms::
                             JSON, in models and certificates
 
 A form is checked in two steps. `Schema(...)` itself checks all that a schema must meet
-to be read; `Schema.usable` checks what is asked of a new one only, so that models and
-certificates of earlier versions still load.
+to be read. `Schema.usable` checks further requirements on a new schema, so that models
+and certificates of earlier versions still load.
 
 Several tables that are linked have a schema of another class, `LinkedSchema` in
 `schema.linked`. The functions at the end of the file distinguish the two, and import
@@ -89,8 +89,8 @@ class Schema(StoredSchema):
         relations: Facts that hold in every record by construction, such as a sum; see
             `noisegate.schema.relations`. No query is about the columns that relations
             compute.
-        images: Shape of the images if the records are images; None for a plain table.
-            See `pixel_schema`.
+        images: Public knowledge about the images (`ImageForm`), if the records are
+            images; None for a plain table. See `pixel_schema`.
         reasons: Reasons for the choices of a draft, by column or constraint, and its
             remarks. They are neither stored nor compared.
         file: Format of the text files of the table, private and synthetic.
@@ -235,7 +235,7 @@ class Schema(StoredSchema):
                 )
 
     def _check_relations(self) -> None:
-        """Checks the relations, and that the label is measured."""
+        """Checks the relations, and that no relation computes the label."""
         if not self.relations:
             return
         if self.images is not None:
@@ -583,7 +583,7 @@ class Schema(StoredSchema):
 
     @cached_property
     def _transform(self) -> Coordinates:
-        """How a record of the file becomes what is measured of it, and back."""
+        """Conversion between the columns of the file and those of queries."""
         return Coordinates(tuple(self.columns), self.relations)
 
     @property

@@ -123,7 +123,7 @@ def part_paths(
 
     Args:
         path: The file that is split.
-        schema: What says how it is written, as for `split_records`.
+        schema: Schema with the format of the file, as for `split_records`.
 
     Raises:
         DataError: if the file cannot be read.
@@ -157,7 +157,7 @@ def _is_plain_text(origin: Origin) -> TypeGuard[CsvFile]:
 
 
 def _layout_of(schema: Schema | str | Path | None) -> TextLayout:
-    """Returns how a schema says that text files are written."""
+    """Returns the format of text files that a schema states."""
     if schema is None:
         return NO_LAYOUT
     described = schema
@@ -196,7 +196,8 @@ class _Division:
         train_file: Where training records are written.
         test_file: Where test records are written.
         unit_column: The column that decides; None for the whole record.
-        is_test: Says of the bytes that decide whether a record is a test record.
+        is_test: Function from the bytes that decide to whether a record is a test
+            record.
     """
 
     train_file: Path

@@ -5,9 +5,9 @@ Never from private data: bounds and levels are copied from the records::
     file or table ──► cells ──► entries, a `DraftedColumn` each ──► schema ──► rules
                         ╰─► words for missing values                  ╰─── Draft
 
-No column stops a draft: what cannot be used is ignored, with the reason. Text that is a
-number or a date in all cells but those that say one or two words is that number or
-date, and the words are marks of missing values.
+No column stops a draft: a column that cannot be used is ignored, with the reason. If
+all cells of a column are numbers or dates, except those with one or two words, the
+column is one of numbers or dates, and the words are missing values.
 """
 
 from __future__ import annotations
@@ -433,8 +433,8 @@ def _missing_values(
 ) -> tuple[str, ...]:
     """Returns the texts that are read as missing, in all columns of a table.
 
-    A label is never missing, so that its words count for nothing. "NA" is none among
-    codes of countries, if it stands in no other column.
+    A label is never missing, so its words do not count. "NA" is not among them in a
+    column of country codes, if it is in no other column.
     """
     words = {
         word

@@ -7,10 +7,10 @@ who has them can do it (G-30)::
     release of south ──┼ plan and ──► variances of noise are added up ──► model
     release of west  ──┘ round       the certificate names the silos
 
-Releases are added up and not averaged: a mean would count the records of small silos
-more. Where a round of the plan is left, the sum is a release that all silos ask next
-by, and not yet a model. Shares of a secure sum are added up before their masks are off
-(`gate.silos.keys`).
+Releases are added up and not averaged: an average would give the records of small silos
+more weight. If a round of the plan remains, the sum is a release from which all silos
+derive their next queries, and not yet a model. Shares of a secure sum are added up
+while they are masked (`gate.silos.keys`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -117,10 +117,10 @@ def _as_release(source: Release | str | Path) -> Release:
 
 
 def _has_round_left(merged: Release) -> bool:
-    """Returns whether the method asks another round after a merged release.
+    """Returns whether the method has another round after a merged release.
 
-    The method decides by the plan, the sums and the noise in them. All silos ask it the
-    same, so that they agree on the next round without talking to each other
+    The method decides by the plan, the sums and the noise in them. So all silos agree
+    on the next round without exchanging messages
     (`test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike`).
     """
     certificate = merged.certificate
@@ -141,8 +141,8 @@ def add_up(
 ) -> Release:
     """Adds up the releases of one round, and joins them with the rounds before.
 
-    Example, of a query that two silos answered with noise of their own, and of the
-    same where the answers are shares of a secure sum, in words modulo 2⁶⁴::
+    Example: a query of two silos with noise of their own, and the same query with
+    shares of a secure sum, in integers modulo 2⁶⁴::
 
         north       south       merged
         40.3 ± 3    59.1 ± 4    99.4 ± 5     variances add up: 3² + 4² = 5²
@@ -201,11 +201,11 @@ def _sum_answers(releases: Sequence[Release]) -> dict[str, Any]:
 
 
 def _sum_masked_answers(releases: Sequence[Release]) -> dict[str, Any]:
-    """Returns the sum of the silos' answers to each query, from shares under masks.
+    """Returns the sum of the silos' results for each query, from masked shares.
 
-    Masks cancel exactly, in the sum of whole numbers modulo 2⁶⁴ and nowhere before. So
-    the words are added first, and the total is brought from units of the grid to those
-    of the answers (`test_the_sum_has_one_noise_and_more_for_those_who_collude`).
+    The masks cancel exactly, but only in the sum of integers modulo 2⁶⁴. So the
+    integers are added first, and the total is then converted from grid units to the
+    units of the results (`test_the_sum_has_one_noise_and_more_for_those_who_collude`).
 
     Args:
         releases: The shares of all silos; with one missing, the total is random.
@@ -378,8 +378,8 @@ def _silo_name(release: Release) -> str:
 def _budget_of(certificate: Certificate) -> Budget:
     """Returns the budget of a release's silo, or of the first silo of a merged release.
 
-    Silos may pay different prices; what they ask does not depend on it. So any of them
-    will do to make the plan again.
+    Silos may have different costs, but their queries do not depend on the cost. So any
+    of these budgets can recreate the plan.
     """
     payer = certificate if certificate.silos is None else certificate.silos.members[0]
     return Budget(
@@ -497,7 +497,7 @@ def _check_after(release: Release, after: Release | None) -> None:
 
 
 def _check_same_plan(first: Certificate, other: Certificate) -> None:
-    """Requires that two silos asked by the same plan; else says how plans differ."""
+    """Checks that two silos used the same plan; else states the differences."""
     if first.public["plan"] == other.public["plan"]:
         return
     problem = (

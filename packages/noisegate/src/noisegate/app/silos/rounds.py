@@ -5,9 +5,9 @@
     shared plan ──► Round ──► gate of each silo ──► its release
          merged release of the rounds before ──┘
 
-What is asked in a round follows from the plan and from the merged release of the rounds
-before, so all silos ask the same. A silo answers with its own noise; or, in a secure
-sum, with a masked share that nobody can read by itself (G-32).
+The queries of a round depend on the plan and on the merged release of the previous
+rounds, so all silos have the same queries. A silo releases results with its own noise;
+or, in a secure sum, a masked share that nobody can read by itself (G-32).
 """
 
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ from noisegate.schema import Schema
 
 @dataclass(frozen=True)
 class Round:
-    """One round of one silo, which is asked at its gate.
+    """One round of one silo, which is released at its gate.
 
     Attributes:
         run: A settled run of the plan that all silos share.
         silo: Name of the silo.
-        after: Merged release of the rounds before; None in the first.
+        after: Merged release of the previous rounds; None in the first.
         secure: Key of the silo, for a masked share; None for a release of its own.
     """
 
@@ -59,14 +59,14 @@ class Round:
     secure: SiloKey | None = None
 
     def __call__(self, gate: Gate, plan: Plan, /) -> Release:
-        """Asks the queries of this round at a gate.
+        """Releases the results of the queries of this round at a gate.
 
         Args:
-            gate: Has the records of this silo.
+            gate: The gate with the records of this silo.
             plan: The plan of all rounds.
 
         Returns:
-            The answers, with a certificate that names plan, silo and round.
+            The results, with a certificate that names plan, silo and round.
         """
         queries = self.queries(gate.schema, plan)
         # The budget is of all rounds; here only those of this round are answered.
@@ -139,17 +139,16 @@ class Round:
 def next_round(
     run: Run, silo: str, after: Release | None = None, secure: SiloKey | None = None
 ) -> Round:
-    """Returns the round that a silo answers next.
+    """Returns the next round of a silo.
 
     Args:
         run: A run of the plan that all silos share.
         silo: Name of the silo.
-        after: Merged release of the rounds before; None for the first.
+        after: Merged release of the previous rounds; None for the first.
         secure: Key of the silo, for a masked share.
 
     Raises:
-        OptionError: if the silo cannot continue from `after`, or nothing is left to
-        ask.
+        OptionError: if the silo cannot continue from `after`, or no round remains.
     """
     if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
         raise OptionError(
@@ -341,12 +340,12 @@ def release(
 def _refuse_beside_a_plan(
     method: str | Method, unit: str, options: Mapping[str, Any]
 ) -> None:
-    """Refuses options that say what is asked, which a published plan does.
+    """Refuses options that define the queries, which a published plan defines.
 
     Args:
-        method: "auto" where it was not given.
-        unit: The default where it was not given.
-        options: Further options; None where they were not given.
+        method: "auto" if it was not given.
+        unit: The default if it was not given.
+        options: Further options; None if they were not given.
     """
     options_set = [
         f"{name}={value!r}" for name, value in options.items() if value is not None
@@ -363,11 +362,11 @@ def _refuse_beside_a_plan(
 def release_round(
     folder: RunFolder, silo_round: Round, data: Any, **options: Any
 ) -> Release:
-    """Asks a round, and writes the release to the `out` of a folder, if it has one.
+    """Releases a round, and writes the release to the `out` of a folder, if it has one.
 
     Args:
         folder: Where the run is written while it continues.
-        silo_round: What is asked.
+        silo_round: The round.
         data: The records of the silo.
         options: Further options of `release_run`.
     """

@@ -3,8 +3,8 @@
 - `plan_stream` writes the plan, a file that may be published.
 - `fit_period` fits the model after one more period. It continues from the model folder
   of the period before and from the secrets beside the plan (`gate.streams.state`).
-- `open_period` is the first half of it, for the command line: it checks that a period
-  may come next, before anything is asked.
+- `open_period` is its first half, for the command line: it checks that a period may
+  come next, before any query.
 """
 
 from pathlib import Path
@@ -186,18 +186,18 @@ def open_period(
 
     Args:
         plan: The plan of the stream.
-        after: The model folder of the period before; None for the first.
-        withdrawn: Records that leave the stream, or None.
-        dataset: Name of the data set in the ledger; None to find what the first period
-            was recorded under.
-        ledger: Likewise.
+        after: The model folder of the previous period; None for the first.
+        withdrawn: Records to remove from the stream, or None.
+        dataset: Name of the data set in the ledger; None to find that of the first
+            period.
+        ledger: Ledger; None to find that of the first period.
 
     Returns:
-        The run of the period, and what it asks at the gate.
+        The run of the period, and its queries at the gate.
 
     Raises:
-        OptionError: if the stream has no such period, or what lies beside its plan is
-            not there.
+        OptionError: if the stream has no such period, or the secrets beside its plan
+            are missing.
     """
     state = StreamState(plan)
     if dataset is None and state.ledger_entry:

@@ -256,7 +256,7 @@ def _noise_of_query(
 
 
 class SchemaGate(Answering):
-    """Private records behind a privacy budget, before there is a schema.
+    """Private records with a privacy budget, before there is a schema.
 
     It estimates the schema: bounds of numeric columns and levels of columns of text.
 
@@ -268,25 +268,26 @@ class SchemaGate(Answering):
             taken from types of the data.
         columns: File of public facts, TOML: a schema in which bounds or levels may be
             left out.
-        label: Name of the label. Every record has it, unless `columns` says
-            ``missing = true``.
+        label: Name of the label. Every record has it, unless `columns` states ``missing
+            = true``.
         adjacency: "add-remove" or "replace-one".
-        records: The number of records, if it is public. Required for "replace-one", and
-            checked. For "add-remove" it is an estimate, by which a plan is refused
-            whose noise would hide too much.
-        unit: What one record stands for, in the words of the certificate.
+        records: Number of records, if it is public. "replace-one" requires it, and it
+            is checked. With "add-remove" it is an estimate: a plan with too much noise
+            for it is refused.
+        unit: Name of the privacy unit (what one record stands for), for the
+            certificate.
         ledger: Ledger, its path or its URL; None for no ledger.
         dataset: Name of the data set in the ledger.
         show_values: Whether errors may quote private values.
         progress: Called with the number of records read so far, for the operator only,
-            until the first noise is drawn. By raising it stops a run that has cost
-            nothing yet.
+            until the first noise is drawn. If it raises an error, the run stops and has
+            cost nothing.
 
     Attributes:
         plan: The queries with their noise.
 
     Raises:
-        UserError: if any of these is unusable, or a column has no kind.
+        UserError: if an argument is unusable, or a column has no kind.
     """
 
     def __init__(

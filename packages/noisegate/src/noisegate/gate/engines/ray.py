@@ -36,7 +36,7 @@ records. Every step of a training waits for the worker with most records."""
 ANSWER_SECONDS = 10.0
 """How long an address may take to answer."""
 FIRST_WITH_TOKEN = (2, 59)
-"""First version of Ray whose clusters for one process ask for a token."""
+"""First version of Ray whose clusters for one process require a token."""
 
 # Ray takes names of levels too, though its types do not say so.
 _LOGGING_LEVEL: Any = "ERROR"
@@ -297,7 +297,7 @@ class RayEngine:
 
 
 def _check_protected() -> None:
-    """Checks that a cluster which Ray starts on this machine will ask for a token.
+    """Checks that a cluster which Ray starts on this machine will require a token.
 
     Without a token, other users of the machine who reach the ports of the cluster could
     run code in it, and read the records.

@@ -58,7 +58,7 @@ batch axis."""
 
 
 class RecordLoss(Protocol):
-    """The loss of one record. It draws no randomness and knows no other record."""
+    """The loss of one record, without randomness and without other records."""
 
     def __call__(
         self,
@@ -503,7 +503,7 @@ def gradient_source(
 
     Args:
         loss: The loss of one record.
-        plan: The plan, which says whether the loss is factored.
+        plan: The plan, which states whether the loss is factored.
         rows: The option `microbatch`: how many records a block has; None for as many as
             fit into memory.
 
@@ -629,9 +629,9 @@ def choose_execution(
     gradient, and the integers that it adds to a sum, are the same in every arrangement:
     so they are a function of the record alone.
 
-    Before the call, `source.execution.rows` says how many records a block may have at
-    most. During the call `source.execution` is the way that is being tried, and after
-    an error it stays so: a source that was refused must not be used.
+    Before the call, `source.execution.rows` is the largest number of records in a
+    block. During the call, `source.execution` is the way that is being tried. After an
+    error it stays so: a source that was refused must not be used.
 
     Args:
         source: Computes and sums the gradients; its `execution` is set.
@@ -646,7 +646,7 @@ def choose_execution(
     Raises:
         OptionError: if in every way, what a record adds changes with its neighbours or
             its position.
-        DataError: if the map is not finite at a made-up record.
+        DataError: if the map is not finite at a simulated record.
     """
     # At the parameters of the first step themselves, zeros may hide a dependence.
     probe_parameters = nearby_parameters(parameters)

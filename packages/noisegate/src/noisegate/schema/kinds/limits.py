@@ -143,13 +143,13 @@ def parse_with_limits(
 
     Args:
         cells: Cells of any Arrow type, without nulls and with blanks stripped.
-        parse: Parses the cells that are no limits.
-        limit_numbers: The number that stands for each limit, at least one.
+        parse: Function that parses the cells that are not limits.
+        limit_numbers: The number that represents each limit, at least one.
         bounds: The bounds of the column, as numbers.
 
     Returns:
-        For a limit its number; for other cells what `parse` returns, but that a number
-        that stands for a limit is moved to the nearer bound.
+        For a limit, its number; for other cells, the result of `parse`. A number in it
+        that represents a limit is moved to the nearer bound.
     """
     import numpy as np
     import pyarrow as pa
@@ -183,7 +183,7 @@ def _without_limit_numbers(
     limit_numbers: Iterable[float],
     bounds: tuple[float, float],
 ) -> npt.NDArray[Any]:
-    """Moves measured numbers that stand for limits to the nearer bound."""
+    """Moves numbers of the data that represent limits to the nearer bound."""
     lower, upper = bounds
     moved = numbers.copy()
     for number in limit_numbers:

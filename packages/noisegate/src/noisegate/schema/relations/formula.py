@@ -1,8 +1,8 @@
 """One column is computed from others: `bmi = weight / (height / 100) ** 2`.
 
-The computed column is not measured. It is rounded to its own values: whole numbers for
-integers, its decimals for decimals. A record of the file that breaks the formula counts
-by its other columns alone.
+No query is about the computed column. It is rounded to its own values: whole numbers
+for integers, its decimals for decimals. A record of the file that breaks the formula
+counts with its other columns only.
 """
 
 from __future__ import annotations
