@@ -101,11 +101,11 @@ class Inception:
 
 
 def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
-    """Returns the features with a name, one of :data:`FEATURES`.
+    """Returns the features with a name, one of `FEATURES`.
 
     Args:
         name: Name of the features.
-        weights: Weights of "inception-v3"; see :class:`Inception`.
+        weights: Weights of "inception-v3"; see `Inception`.
 
     Raises:
         OptionError: there are no such features, or ``weights`` are given for others than "inception-v3".

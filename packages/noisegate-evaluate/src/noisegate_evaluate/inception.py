@@ -57,7 +57,7 @@ def build_inception() -> nn.Module:
 
 
 def load_weights(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
-    """Puts weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``."""
+    """Puts weights from a file into the network of `build_inception`; its SHA-256 must start with ``digest``."""
     found = file_digest(path, f"weights of Inception-v3: {str(path)!r}")
     if not found.startswith(digest):
         raise ModelError(

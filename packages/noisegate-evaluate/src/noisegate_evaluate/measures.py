@@ -177,7 +177,7 @@ def evaluate_images(
         schema: The schema of the images.
         train: Real images that the fit used. With them, distances are to these images, and the report has train-on-real
             scores and a sampling baseline.
-        classifiers: See :func:`~noisegate_evaluate.read_classifiers`; None for the CNN.
+        classifiers: See `noisegate_evaluate.read_classifiers`; None for the CNN.
         features: Features in which distances are computed; None for the encoder in the package.
         images: Largest number of images of each set in the distances.
         seed: Public seed of classifiers and draws.

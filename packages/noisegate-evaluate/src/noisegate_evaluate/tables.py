@@ -55,11 +55,11 @@ def downstream_scores(
         synthetic: The table to train on.
         test: The real table to score on.
         schema: The schema of both.
-        seed: As for :func:`~noisegate_evaluate.evaluate_tables`.
-        classifiers: As for :func:`~noisegate_evaluate.evaluate_tables`.
-        networks: As for :func:`~noisegate_evaluate.evaluate_tables`.
-        jobs: As for :func:`~noisegate_evaluate.evaluate_tables`.
-        progress: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        seed: As for `noisegate_evaluate.evaluate_tables`.
+        classifiers: As for `noisegate_evaluate.evaluate_tables`.
+        networks: As for `noisegate_evaluate.evaluate_tables`.
+        jobs: As for `noisegate_evaluate.evaluate_tables`.
+        progress: As for `noisegate_evaluate.evaluate_tables`.
 
     Raises:
         DataError: no model can be scored (no label with levels, or fewer than two classes in the test table), a table
@@ -325,8 +325,8 @@ def regression_scores(
         synthetic: The table to train on.
         test: The real table to score on.
         schema: The schema of both.
-        seed: As for :func:`~noisegate_evaluate.evaluate_tables`.
-        progress: As for :func:`~noisegate_evaluate.evaluate_tables`.
+        seed: As for `noisegate_evaluate.evaluate_tables`.
+        progress: As for `noisegate_evaluate.evaluate_tables`.
 
     Raises:
         DataError: the label is not numeric, has fewer than two values in the test table, or a column is missing.

@@ -130,7 +130,7 @@ class SelectionRecipe(Settings):
 
 
 def read_networks(names: str) -> tuple[str, ...]:
-    """Returns some of :data:`NETWORKS` in the order of the list, for instance of "convnet,mlp"."""
+    """Returns some of `NETWORKS` in the order of the list, for instance of "convnet,mlp"."""
     known = {name.lower(): name for name in NETWORKS}
     asked = [name.strip() for name in names.split(",")]
     for name in asked:
@@ -144,7 +144,7 @@ def read_networks(names: str) -> tuple[str, ...]:
 def build_network(
     name: str, shape: ImageShape, classes: int, *, seed: int
 ) -> nn.Module:
-    """Creates a network of :data:`NETWORKS` or :data:`SELECTED_NETWORKS` with initial weights, in float32 on the CPU.
+    """Creates a network of `NETWORKS` or `SELECTED_NETWORKS` with initial weights, in float32 on the CPU.
 
     It maps images, (rows, channels, height, width), to logits, (rows, classes).
 

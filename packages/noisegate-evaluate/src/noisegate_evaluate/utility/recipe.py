@@ -110,7 +110,7 @@ def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedScores(Averaged):
-    """Scores as the papers' tables have them, each in [0, 1]; in addition to :class:`Scores`."""
+    """Scores as the papers' tables have them, each in [0, 1]; in addition to `Scores`."""
 
     roc_auc: float | None
     """Area under the ROC curve of the hard predictions of two classes, which is the mean of sensitivity and

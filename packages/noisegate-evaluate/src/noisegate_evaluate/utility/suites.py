@@ -156,7 +156,7 @@ def _flat(rows: LabelledRows) -> np.ndarray:
 class Network(Recipe):
     """A network, trained from several fresh starts; on a CPU with one thread, where a seed gives the same scores.
 
-    One of :data:`NETWORKS` with :class:`Training`, one of :data:`SELECTED_NETWORKS` with :class:`SelectionRecipe`.
+    One of `NETWORKS` with `Training`, one of `SELECTED_NETWORKS` with `SelectionRecipe`.
     """
 
     restarted: ClassVar[bool] = True
