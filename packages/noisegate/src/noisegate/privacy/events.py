@@ -54,12 +54,11 @@ class Adjacency(Enum):
 
     Relations cannot be added, because each needs a proof of its own.
 
-    ADD_REMOVE
-        Neighbours differ by one record that is present in one of them only. The number
-        of records is private. This is the default.
-    REPLACE_ONE
-        Neighbours have the same, public number of records and differ in one of them.
-        Papers often state their results for this relation.
+    Attributes:
+        ADD_REMOVE: Neighbours differ by one record that is present in one of them only.
+            The number of records is private. This is the default.
+        REPLACE_ONE: Neighbours have the same, public number of records and differ in
+            one of them. Papers often state their results for this relation.
 
     Examples:
         >>> from noisegate import Adjacency
@@ -110,15 +109,13 @@ class Adjacency(Enum):
 class Sampler(Enum):
     """How Gaussian noise was drawn. Each sampler has its own proof.
 
-    DISCRETE_GAUSSIAN
-        Exactly, on the integers, by OpenDP (G-04).
-    ROUNDED_GAUSSIAN
-        In float64, rounded to a grid (G-05). It is used no more; only certificates of
-        earlier versions state it.
-    CONVOLVED_GAUSSIAN
-        As a weighted sum of samples from a table of a discrete Gaussian (G-18).
-    SUMMED_GAUSSIAN
-        As the sum of discrete Gaussians, one for each silo (G-32).
+    Attributes:
+        DISCRETE_GAUSSIAN: Exactly, on the integers, by OpenDP (G-04).
+        ROUNDED_GAUSSIAN: In float64, rounded to a grid (G-05). It is used no more; only
+            certificates of earlier versions state it.
+        CONVOLVED_GAUSSIAN: As a weighted sum of samples from a table of a discrete
+            Gaussian (G-18).
+        SUMMED_GAUSSIAN: As the sum of discrete Gaussians, one for each silo (G-32).
 
     Examples:
         >>> from noisegate.privacy.events import Sampler
