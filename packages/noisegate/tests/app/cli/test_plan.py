@@ -52,5 +52,5 @@ def test_the_settings_of_a_method_are_listed_with_their_meaning(cli):
     )
     assert all(setting["meaning"] for setting in settings)
     assert settings[1]["default"] == 0.01
-    assert "Budget share of pairs" in cli("methods", "pairwise").out
+    assert "Share of the budget" in cli("methods", "pairwise").out
     assert cli("methods", "pairwize").code == 2
