@@ -45,9 +45,9 @@ def tumours() -> pd.DataFrame:
 
 
 SHOWN = {
-    "survey": (survey, "affair", 1.0),
+    "survey": (survey, "affair", 2.0),
     "survey-little": (survey, "affair", 0.1),
-    "doctors": (doctors, "physlm", 1.0),
+    "doctors": (doctors, "physlm", 3.0),
     "tumours": (tumours, "benign", 1.0),
 }
 

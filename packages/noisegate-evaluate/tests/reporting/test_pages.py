@@ -127,7 +127,7 @@ def test_what_the_owner_said_at_the_fit_stands_on_every_page_of_the_model(tmp_pa
 def test_the_page_says_whose_records_are_protected(model, pages, tmp_path):
     assert (
         "One record is protected. If a person has several records, the promise for "
-        "that person is weaker: k records cost k times epsilon; two cost epsilon = 4."
+        "that person is weaker: k records cost k times ε; two cost ε = 4."
     ) in text(pages.public)
     table = pa.table({"ill": [True, False] * 100, "patient": [*range(100)] * 2})
     schema = Schema([Boolean(name="ill")])

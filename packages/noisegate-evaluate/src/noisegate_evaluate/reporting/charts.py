@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from noisegate.answers.domain import Floats
 
 _CODE = re.compile("`([^`]+)`")
+# Messages are also printed to consoles that lack the letter. Other words stay, since a
+# column may have this name.
+_EPSILON = re.compile(r"\b((?:at|larger|which|with) )epsilon\b")
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -66,7 +69,8 @@ def number(value: float) -> str:
 
 
 def coded(text: str) -> Markup:
-    """Returns a text, escaped, with what stands between backticks as code."""
+    """Returns a message as HTML: escaped, with `code` marked, and with ε for epsilon."""
+    text = _EPSILON.sub(r"\1ε", text).replace("ε=", "ε = ")
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 

@@ -259,10 +259,7 @@ def protection(certificate: Certificate, *, is_linked: bool) -> str:
             f"{unit[0].upper()}{unit[1:]} is protected. However many records belong to "
             "it, they weigh no more together than one would."
         )
-    cost = (
-        "k records cost k times epsilon; two cost epsilon = "
-        f"{2 * certificate.epsilon:.4g}."
-    )
+    cost = f"k records cost k times ε; two cost ε = {2 * certificate.epsilon:.4g}."
     if unit == RECORD:
         return (
             "One record is protected. If a person has several records, the promise "

@@ -469,7 +469,7 @@ def unanswered(source: Source) -> Mapping[Question, VerdictFinding]:
     findings["relations and rules"] = VerdictFinding(
         question="relations and rules",
         answer="kept",
-        detail="those stated hold in every record",
+        detail="the stated ones hold in every record",
     )
     return findings
 
@@ -696,17 +696,16 @@ def _reasons(expected: Forecast, epsilon: float) -> Iterator[str]:
         )
     if expected.paired and expected.columns > 2:
         yield (
-            "interactions of three columns are kept only with a label of classes, or "
-            "in `triples`"
+            "interactions of three columns are kept only with a categorical label, "
+            "or if named in `triples`"
         )
 
 
 def _corpus_reason(noise: float) -> str:
     """Says how real tables came out at a noise, in whole per cent."""
     shares = [f"{share:.0%} {word}" for word, share in word_shares(noise).items()]
-    return (
-        f"of real tables with as much noise, {', '.join(shares[:-1])} and {shares[-1]}"
-    )
+    listed = f"{', '.join(shares[:-1])} and {shares[-1]}"
+    return f"verdicts of real tables with as much noise: {listed}"
 
 
 def _next_better_word(expected: Forecast) -> Word:

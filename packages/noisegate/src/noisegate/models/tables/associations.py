@@ -887,7 +887,7 @@ def _verdict_on_associations(
         n_pairs = n_missing + n_measured
         reasons.append(
             f"{n_missing:,} of {n_pairs:,} pairs of columns were not measured: "
-            "independent in this copy, but for what the others imply"
+            "independent in this copy, except for what the others imply"
         )
         # Pairs that a look at all has chosen are those that stand out.
         answer: Answer = "weakened" if fit.design.screens_pairs else "lost"
