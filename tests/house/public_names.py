@@ -44,7 +44,7 @@ _METHODS_HEAD = """\
 # Methods
 
 Each is a class of settings: `noisegate.Pairwise(cells=8).fit(data, schema=schema, epsilon=1.0)`, or `--method pairwise
---set cells=8` on the command line. [Choosing](../choosing.md) says which one to take.
+--set cells=8` on the command line. [Choosing](../choosing.md) helps to choose.
 
 ::: noisegate.list_methods
 """

@@ -35,7 +35,7 @@ Title = Annotated[
 ]
 Owner = Annotated[
     str | None,
-    Option(help="Who answers for them, such as an office and an address."),
+    Option(help="Who is responsible for them, such as an office and an address."),
 ]
 Purpose = Annotated[
     str | None, Option(help="What the synthetic records are for, in one line.")

@@ -175,14 +175,14 @@ class Request:
     title: Annotated[
         str | None,
         Door(
-            help="What the model is called, for the head of its pages. Public.",
+            help="Title of the model, for its pages. Public.",
             panel="Pages",
         ),
     ] = None
     owner: Annotated[
         str | None,
         Door(
-            help="Who answers for the model, such as an office and an address. Public.",
+            help="Who is responsible for the model, such as an office and an address. Public.",
             panel="Pages",
         ),
     ] = None

@@ -98,11 +98,11 @@ class StartOptions:
     )
     title: Annotated[
         str | None,
-        typer.Option(help="What the model is called, for its pages; or ''."),
+        typer.Option(help="Title of the model, for its pages; or ''."),
     ] = None
     owner: Annotated[
         str | None,
-        typer.Option(help="Who answers for the model, for its pages; or ''."),
+        typer.Option(help="Who is responsible for the model, for its pages; or ''."),
     ] = None
     purpose: Annotated[
         str | None,
