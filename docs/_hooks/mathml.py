@@ -15,6 +15,8 @@ _MARKED_FORMULA = re.compile(
     re.DOTALL,
 )
 
+_PRIME = re.compile("<msup>(<m[io]>[^<]*</m[io]>)<m[io]>(?:&#x02032;|′)</m[io]></msup>")
+
 
 def on_page_content(content: str, **_event: object) -> str:
     """Returns the HTML of a page with each marked formula as MathML."""
@@ -24,4 +26,6 @@ def on_page_content(content: str, **_event: object) -> str:
 def _as_mathml(formula: re.Match[str]) -> str:
     tex = html.unescape(formula["tex"]).strip()
     display = "inline" if formula["tag"] == "span" else "block"
-    return convert(tex, display=display)
+    # The glyph of a prime is raised already; as a superscript it is raised twice.
+    mathml = _PRIME.sub(r"<mrow>\1<mo>′</mo></mrow>", convert(tex, display=display))
+    return f'<{formula["tag"]} class="formula">{mathml}</{formula["tag"]}>'
