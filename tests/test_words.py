@@ -24,7 +24,8 @@ RETIRED = re.compile(
     r"(what|that) was asked of|moved by one unit|noise / move|out of place|strongest ties|bought with|the noise drowns|"
     r"booked (on|nowhere)|no synthetic record is one|than the noise leaves|the certificate’s|Hand [^.]* over with|"
     r"called otherwise|that was, to|the public randomness|the books\b|no plain file|is no (picture|question)|hangs? on|"
-    r"stands for one|synthetic\", \"apart|of it alone|numbers released|noise over sensitivity",
+    r"stands for one|synthetic\", \"apart|of it alone|numbers released|noise over sensitivity|told apart|"
+    r"st(an|oo)ds? out of the noise|noise (hides|forbids|drowns|hid)\b|\bin the mean\b|total variation error|\bfor good\b",
     re.IGNORECASE,
 )
 """Words of earlier versions that nobody who reads English for a living would use; `docs/glossary.md` has today's."""

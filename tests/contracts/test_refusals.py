@@ -38,7 +38,7 @@ CASES = [
     ("dp-cgan", {}, WHOLE, "dp-cgan is given labels"),
     ("dp-cgan", {}, ALONE, "no column besides the label"),
     ("dp-dre", {}, ALONE, "no column besides the label"),
-    ("dp-dre", {"decoder": "x"}, TABLE, "of a table, public rows are handed out"),
+    ("dp-dre", {"decoder": "x"}, TABLE, "of a table, public rows are released"),
     ("dp-dre", {**SHAPE, "layer": "none"}, IMAGES, "'none'"),
     ("dp-gan", SHAPE, TABLE, "image=8 x 8 x 1 has 64 intensities, the schema 2"),
     ("dp-gan", {"image": (4, 8, 1)}, IMAGES, "image=4 x 8 x 1 has 32 intensities"),
@@ -88,7 +88,7 @@ CASES = [
         IMAGES,
         "trains its network itself",
     ),
-    ("dp-mepf-trained", SHAPE, PLAIN, "tell labels apart"),
+    ("dp-mepf-trained", SHAPE, PLAIN, "distinguish labels"),
     (
         "dp-merf",
         {"generator": "convolutional"},

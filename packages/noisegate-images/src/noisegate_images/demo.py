@@ -85,7 +85,7 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
         folder / "drawn.parquet",
         classifiers="logistic",
     )
-    say(f"5. Compared with {ASIDE:,} digits that were drawn anew.")
+    say(f"5. Compared with {ASIDE:,} newly drawn digits.")
     figures = {
         "epsilon": certificate.epsilon,
         "delta": certificate.delta,

@@ -142,7 +142,7 @@ def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(
                 gate(drawings(100, 2), PIXELS, records=100, ledger=ledger, dataset="d")
             )
     assert len(ledger.history("d")) == 1
-    with pytest.raises(OptionError, match="of a table, public rows are handed out"):
+    with pytest.raises(OptionError, match="of a table, public rows are released"):
         DPDRE(decoder=path)
 
 

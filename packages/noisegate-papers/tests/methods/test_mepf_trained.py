@@ -126,7 +126,7 @@ def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
 
 
 def test_what_it_needs_is_said_before_anything_is_spent(exact):
-    with pytest.raises(SchemaError, match="tell labels apart"):
+    with pytest.raises(SchemaError, match="distinguish labels"):
         make().plan(pixel_schema(8, 8, labels=None), Budget(epsilon=1.0))
     with pytest.raises(OptionError, match="records=None"):
         make().query(Gate(stripes(ROWS), schema=SCHEMA, epsilon=1.0))

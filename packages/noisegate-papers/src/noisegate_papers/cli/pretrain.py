@@ -257,7 +257,7 @@ def _train(
     checkpoint = Checkpoint(
         Path(f"{out}.partial"),
         fitting,
-        cure="Remove it to start anew, or give another --out.",
+        cure="Remove it to start again, or give another --out.",
     )
     checkpoint.resume()
     if fitting.step:

@@ -138,7 +138,8 @@ def _levels(classes: list[Any]) -> list[str | int]:
         return [int(label) for label in classes]
     if not all(isinstance(label, str) for label in classes):
         raise OptionError(
-            f"classes={classes!r} must be all text or all whole numbers; name the labels anew."
+            f"classes={classes!r} must be all text or all whole numbers; rename "
+            "the labels."
         )
     return classes
 

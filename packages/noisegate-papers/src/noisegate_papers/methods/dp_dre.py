@@ -195,8 +195,8 @@ class DPDRE(
             _ = self.shape  # refuses what is no size of images
         elif self.decoder != PUBLIC:
             raise OptionError(
-                f"decoder={self.decoder!r} makes images; of a table, public rows are "
-                "handed out."
+                f"decoder={self.decoder!r} makes images; of a table, public rows "
+                "are released."
             )
 
     # The public records.

@@ -219,8 +219,8 @@ class DPMEPFTrained(
 
         if schema.layout.label is None:
             raise SchemaError(
-                f"{self.name} trains its encoder to tell labels apart; name a label, or "
-                "take dp-mepf."
+                f"{self.name} trains its encoder to distinguish labels; name a "
+                "label, or take dp-mepf."
             )
         return build_convnet(
             replace(self.shape, channels=3),

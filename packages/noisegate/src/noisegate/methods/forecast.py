@@ -577,7 +577,7 @@ def _verdict_of_counts(
             VerdictFinding(
                 question="what models learn of the label",
                 answer="lost",
-                detail=f"noise hides {listing}",
+                detail=f"{listing} below the noise",
             ),
         ),
     )

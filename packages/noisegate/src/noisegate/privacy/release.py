@@ -226,8 +226,7 @@ class Release(Shown):
         all_are_float64 = all(array.dtype == np.float64 for array in arrays.values())
         if not all_are_float64 or array_hashes(arrays) != certificate.hashes:
             raise ModelError(
-                f"{path} is not the release that its certificate speaks of: hashes "
-                "differ."
+                f"{path} is not the release of its certificate: hashes differ."
             )
         sums = {}
         std_arrays = {}

@@ -127,7 +127,7 @@ def check_discovery(certificate: Certificate) -> None:
         )
     if set(certificate.hashes) != {SCHEMA_HASH}:
         raise ModelError(
-            "a discovery's certificate speaks of more than a schema, which no "
+            "a discovery's certificate states more than a schema, which no "
             "discovery does."
         )
     numeric_count, text_count = _count_columns(certificate)

@@ -217,7 +217,7 @@ def _split_parquet(path: Path, division: _Division) -> None:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError):
         raise DataError(
-            f"{path.name} is not a readable Parquet file; write it anew."
+            f"{path.name} is not a readable Parquet file; write it again."
         ) from None
     _check_unit_column(path, file.schema_arrow.names, division.unit_column)
     _write_parquet_parts(file.iter_batches(), file.schema_arrow, division)

@@ -66,7 +66,10 @@ def read_public_images(
     origins = _found(path, size, label)
     classes = () if label is None else _classes(origins)
     if label is not None and len(classes) < 2:
-        says = f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it"
+        says = (
+            f"{path}: an encoder learns to distinguish labels, and there is "
+            f"{len(classes) or 'none'} in it"
+        )
         raise OptionError(f"{says}; give images of two classes or more.")
     known: dict[str, Any] = (
         {"labels": None} if label is None else {"labels": classes, "label": label}

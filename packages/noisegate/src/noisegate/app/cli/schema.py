@@ -285,7 +285,7 @@ def _discover_into_files(
         The discovery, which is on disk by then.
 
     Raises:
-        OptionError: if a file is there already, or the noise hid every column.
+        OptionError: if a file is there already, or no column exceeds the noise.
     """
     from noisegate.privacy.schema_certificate import certificate_text
 

@@ -375,9 +375,9 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
         missing_silos = sorted(set(first_sum.keys) - set(silo_names))
         if missing_silos:
             raise OptionError(
-                f"the share of {', '.join(missing_silos)} is missing: without it the masks "
-                "of the others do not cancel. Wait for it; or begin anew without that "
-                "silo, with new keys, which costs ε again."
+                f"the share of {', '.join(missing_silos)} is missing: without it "
+                "the masks of the others do not cancel. Wait for it; or start "
+                "again without that silo, with new keys, which costs ε again."
             )
     return first_sum
 
@@ -526,10 +526,10 @@ class Masking:
                 os.fsync(mark.fileno())
         except FileExistsError:
             raise OptionError(
-                f"silo {self.silo!r} has answered this sum before, or was stopped in "
-                f"it: {self.used_folder} says so. A second answer under the same masks "
-                "would show the difference of both. All silos make new keys and begin "
-                "anew."
+                f"silo {self.silo!r} has answered this sum before, or was stopped "
+                f"in it: {self.used_folder} says so. A second answer under the "
+                "same masks would show the difference of both. All silos make new "
+                "keys and start again."
             ) from None
         except PermissionError as error:
             raise OptionError(

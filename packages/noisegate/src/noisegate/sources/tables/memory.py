@@ -334,7 +334,7 @@ def _wrap_lazy_frame(frame: Any) -> TableInMemory:
     """
     if not hasattr(frame, "sink_batches"):
         raise DataError(
-            "LazyFrame: this Polars hands out no batches; convert it, with data = "
+            "LazyFrame: this Polars returns no batches; convert it, with data = "
             "data.collect()"
         )
     schema: pa.Schema | None = None

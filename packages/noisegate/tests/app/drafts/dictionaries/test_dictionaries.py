@@ -115,7 +115,7 @@ def test_a_code_book_in_excel_is_the_same(tmp_path):
     ):
         read_dictionary(tmp_path / "codebook.xlsx", table="Data")
     (tmp_path / "codebook.xlsx").write_text("no workbook")
-    with pytest.raises(SchemaError, match="is no Excel workbook; save it anew"):
+    with pytest.raises(SchemaError, match="is no Excel workbook; save it again"):
         read_dictionary(tmp_path / "codebook.xlsx")
 
 

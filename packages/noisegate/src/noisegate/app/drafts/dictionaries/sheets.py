@@ -45,7 +45,7 @@ def read_sheets(path: Path) -> dict[str, list[list[str]]]:
         rows = list(csv.reader(io.StringIO(text), delimiter=separator))
     except csv.Error as error:
         raise SchemaError(
-            f"dictionary {path} is no CSV file: {error}; correct it, or save it anew"
+            f"dictionary {path} is no CSV file: {error}; correct it, or save it again"
         ) from None
     return {path.stem: [[cell.strip() for cell in row] for row in rows]}
 
@@ -65,7 +65,7 @@ def _read_workbook(path: Path) -> dict[str, list[list[str]]]:
         ) from None
     except (BadZipFile, InvalidFileException, KeyError, ValueError):
         raise SchemaError(
-            f"dictionary {path} is no Excel workbook; save it anew as .xlsx, or as CSV"
+            f"dictionary {path} is no Excel workbook; save it again as .xlsx, or as CSV"
         ) from None
     try:
         return {
