@@ -25,7 +25,8 @@ RETIRED = re.compile(
     r"booked (on|nowhere)|no synthetic record is one|than the noise leaves|the certificate’s|Hand [^.]* over with|"
     r"called otherwise|that was, to|the public randomness|the books\b|no plain file|is no (picture|question)|hangs? on|"
     r"stands for one|synthetic\", \"apart|of it alone|numbers released|noise over sensitivity|told apart|"
-    r"st(an|oo)ds? out of the noise|noise (hides|forbids|drowns|hid)\b|\bin the mean\b|total variation error|\bfor good\b",
+    r"st(an|oo)ds? out of the noise|noise (hides|forbids|drowns|hid)\b|\bin the mean\b|"
+    r"total variation error|\bfor good\b",
     re.IGNORECASE,
 )
 """Words of earlier versions that nobody who reads English for a living would use; `docs/glossary.md` has today's."""
