@@ -1,7 +1,7 @@
 """Networks that score images, their training, and its settings.
 
-The six networks of Private Set Generation are scored after the last epoch. Four more are selected by held-out images of
-their own source. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when a network is
+The six networks of Private Set Generation are scored after the last epoch. Four more are selected by images set
+aside from those they are trained on. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when a network is
 trained.
 """
 
