@@ -14,15 +14,16 @@ SUMMARY = ROOT / "docs" / "papers.md"
 _SUMMARY = """# Reproduction of the papers
 
 noisegate implements the seven methods of five publications: DP-MERF, DP-HP, DP-MEPF, DP-LLM, DP-MGE, DP-DRE and \
-Private Set Generation. `benchmarks/papers/results.md` gives the state of their {items} algorithms, data sets, tables, \
-figures and theorems, and explains the states. `make papers DATA=DIR` runs what the data allows and writes both pages.
+Private Set Generation. These publications contain {items} items: algorithms, data sets, tables, figures and theorems. \
+`benchmarks/papers/results.md` gives the state of each item and explains the states. `make papers DATA=DIR` runs the \
+commands for which `DIR` has the data, and writes both pages.
 
 | | {states} |
 | --- | {marks} |
 | all items | {all} |
 | tables and figures | {figures} |
 
-{run} of {commands} commands have been run. Some published figures rest on an error: \
+{run} of {commands} commands have been run. Some published figures rest on an error: see \
 [claims that do not hold](differences.md#claims).
 """
 _HEAD = """# The papers, item by item

@@ -1,8 +1,8 @@
 """Networks that score images, their training, and its settings.
 
-The six networks of Private Set Generation are scored after the last epoch. Four more are selected by images set
-aside from those they are trained on. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when a network is
-trained.
+The six networks of Private Set Generation are scored after the last epoch. Four more are selected by images set aside
+from those they are trained on. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when a
+network is trained.
 """
 
 from __future__ import annotations

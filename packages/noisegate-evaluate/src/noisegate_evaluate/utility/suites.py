@@ -325,9 +325,10 @@ def read_classifiers(
     """Returns the classifiers for images with some names.
 
     Args:
-        names: Names separated by commas. "cnn", "resnet", "resnet9" and "wrn" are networks. Each is selected by
-            images set aside from those it is trained on, synthetic or real, never by the images that it is
-            scored on. "logistic" and "mlp" are classifiers of scikit-learn. "twelve" are all twelve classifiers of the papers, which include these two.
+        names: Names separated by commas. "cnn", "resnet", "resnet9" and "wrn" are networks. Each is selected by images
+            set aside from those it is trained on, synthetic or real, never by the images that it is scored on.
+            "logistic" and "mlp" are classifiers of scikit-learn. "twelve" are all twelve classifiers of the papers,
+            which include these two.
         repeats: Number of trainings of each, from new initial weights with consecutive seeds.
         selection: Settings of the training and selection of networks; None for the defaults.
 
