@@ -43,8 +43,8 @@ NOT_THERE = noisegate.nonsense  # type: ignore[attr-defined]
 _METHODS_HEAD = """\
 # Methods
 
-Each is a class of settings: `noisegate.Pairwise(cells=8).fit(data, schema=schema, epsilon=1.0)`, or `--method pairwise
---set cells=8` on the command line. [Choosing](../choosing.md) helps to choose.
+Each method is a class of settings: `noisegate.Pairwise(cells=8).fit(data, schema=schema, epsilon=1.0)`, or `--method
+pairwise --set cells=8` on the command line. For a comparison, see [Choosing](../choosing.md).
 
 ::: noisegate.list_methods
 """

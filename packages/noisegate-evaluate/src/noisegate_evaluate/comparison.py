@@ -117,7 +117,7 @@ class EvaluationReport(Shown):
         downstream: Scores on the test records after training on synthetic ones; None without a label that can be
             predicted.
         ceiling: Train-on-real scores: the same after training on the real training records. None without ``train``.
-        notes: Unusual facts about the evaluation, in words.
+        notes: Messages about unusual facts of the evaluation.
         fitted: Verdict of the fit, if the records are sampled from a model.
         questions: Questions that apply to such records. The verdict answers each of them, if only by "not known".
     """
@@ -259,7 +259,7 @@ class LinkedReport(Report):
     and scores of models that predict the label of the first table from them.
 
     Attributes:
-        tables: Distances of each table by itself, by name. Tables without rows on one side are left out.
+        tables: Distances of each table taken separately, by name. Tables without records on one side are left out.
         links: Distances of each link, by the name of the children's table.
         links_floor: Sampling baseline: the same distances between the real training and test tables. None without
             ``train``.

@@ -101,15 +101,15 @@ class Inception:
 
 
 def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
-    """Returns the features with a name, one of `FEATURES`.
+    """Returns the features called ``name``, which must be one of `FEATURES`.
 
     Args:
         name: Name of the features.
         weights: Weights of "inception-v3"; see `Inception`.
 
     Raises:
-        OptionError: there are no such features, or ``weights`` are given for others than "inception-v3".
-        ModelError: the weights are missing, or are other ones.
+        OptionError: there are no such features, or ``weights`` are given for features other than "inception-v3".
+        ModelError: the weights are missing, or their digest is not the expected one.
     """
     if name not in FEATURES:
         raise OptionError(

@@ -83,7 +83,8 @@ def evaluate_tables(
 
     Raises:
         DataError: a table has no rows or lacks a column.
-        OptionError: ``classifiers`` has another value, ``jobs`` is below 1, or the columns are no images.
+        OptionError: ``classifiers`` is not one of these values, ``jobs`` is below 1, or the columns are not pixels of
+            images.
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
@@ -181,8 +182,8 @@ def evaluate_images(
         features: Features in which distances are computed; None for the encoder in the package.
         images: Largest number of images of each set in the distances.
         seed: Public seed of classifiers and draws.
-        progress: Called after each epoch and each training, with the name of the training and the numbers done and in
-            all, including the train-on-real ones.
+        progress: Called after each epoch and each training, with the name of the training, the number of trainings done
+            and the total number, both including those on real images.
 
     Returns:
         The report with its figures and its verdict.
@@ -282,7 +283,7 @@ def evaluate_linked(
 
     Raises:
         DataError: the table of the parents has no rows, a table lacks a column, or a table is missing.
-        OptionError: ``classifiers`` has another value, or ``jobs`` is below 1.
+        OptionError: ``classifiers`` is not one of the allowed values, or ``jobs`` is below 1.
         MissingExtraError: a classifier needs a package that is not installed.
 
     Examples:

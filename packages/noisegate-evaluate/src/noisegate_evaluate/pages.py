@@ -116,8 +116,8 @@ def report(
     """Writes the pages of a model as HTML files that need no other file.
 
     - `public.html` is computed from the model alone. It may be shared with the model.
-    - `private.html` is written if real records are given. It compares them with synthetic records. It is outside the
-      guarantee, states so, and is for those only who may see the records.
+    - `private.html` is written if real records are given. It compares them with synthetic records. It is not covered
+      by the guarantee, and states this. Show it only to people who may see the records.
 
     Args:
         model: A model, or its folder.
@@ -130,7 +130,7 @@ def report(
         owner: Who is responsible for the model; None for the owner that the model states.
         purpose: What the model is for; None for the purpose that the model states.
         show_values: Whether errors may quote private values.
-        progress: Called with the name of the training, and the numbers of trainings done and in all.
+        progress: Called with the name of the training, the number of trainings done, and the total number.
 
     Returns:
         The paths of the pages.
@@ -139,7 +139,7 @@ def report(
         call.
 
     Raises:
-        ModelError: if the folder is no complete model, or its certificate does not hold.
+        ModelError: if the folder is not a complete model, or its certificate does not hold.
         OptionError: if `train` is given without `test`, a private page would lie in a model folder, a heading is not
             one line of text, or a file cannot be written.
         DataError: if the records do not fit the schema.

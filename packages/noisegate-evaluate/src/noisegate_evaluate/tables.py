@@ -64,7 +64,8 @@ def downstream_scores(
     Raises:
         DataError: no model can be scored (no label with levels, or fewer than two classes in the test table), a table
             lacks a column, or a pixel is missing.
-        OptionError: ``classifiers`` has another value, ``jobs`` is below 1, or the columns are no images.
+        OptionError: ``classifiers`` is not one of these values, ``jobs`` is below 1, or the columns are not pixels of
+            images.
         MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
@@ -288,7 +289,7 @@ class RegressionReport:
     seed: int
     """Seed of the regressors."""
     notes: tuple[str, ...] = ()
-    """Unusual facts about the records or the training, in words."""
+    """Messages about unusual records or an unusual training."""
 
     @property
     def mean(self) -> RegressionScores:

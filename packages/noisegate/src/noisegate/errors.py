@@ -1,4 +1,4 @@
-"""Every error noisegate raises on purpose.
+"""Every error that noisegate raises deliberately.
 
 ::
 
@@ -76,7 +76,7 @@ def said(name: str, *value: object) -> str:
 
 
 class NoisegateError(Exception):
-    """Base of all errors that noisegate raises on purpose.
+    """Base class of all errors that noisegate raises deliberately.
 
     Examples:
         >>> from noisegate import NoisegateError, Schema
@@ -128,7 +128,7 @@ class CalibrationError(UserError):
 
 
 class DivergedError(UserError):
-    """A training produced infinite or NaN values. What was spent on it stays spent."""
+    """A training produced infinite or NaN values. Its cost is not refunded."""
 
 
 class LedgerWarning(UserWarning):
@@ -149,12 +149,12 @@ class FitWarning(UserWarning):
 class UnbookedWarning(UserWarning):
     """Several runs of one process used the same records without a ledger.
 
-    No ledger adds up their costs.
+    Their total cost is not recorded.
     """
 
 
 class UncoveredWarning(UserWarning):
-    """Something was fitted on private records outside the gate, without a guarantee."""
+    """A transformer was fitted to private records without a privacy guarantee."""
 
 
 class SlowKernelsWarning(UserWarning):

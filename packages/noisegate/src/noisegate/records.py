@@ -73,7 +73,7 @@ class Rows:
         return len(self.codes)
 
     def rows(self, rows: Selection) -> Self:
-        """Selects records, and returns them as the same class."""
+        """Returns the selected records, in the same class."""
         selected = {name: array[rows] for name, array in self._arrays.items()}
         return type(self)(**selected)
 
@@ -104,7 +104,7 @@ class Rows:
             parts: At least one batch. Batches with weights cannot be joined.
 
         Returns:
-            All records in one batch; of images, if all parts are images.
+            All records in one batch; `Images` if all parts are `Images`.
 
         Raises:
             ValueError: if a batch with weights would be joined with others, because

@@ -296,7 +296,7 @@ class ReadsEarlierSettings(ABC):
 
 
 class Settings:
-    """Base of all classes of settings.
+    """Base class of all classes of settings.
 
     A group of settings that several classes share is a class with fields only. It has the decorator `settings`, but not
     this base; the classes that use the group have it.
@@ -315,7 +315,7 @@ class Settings:
     name: ClassVar[str] = ""
     """Name in certificates and on the command line. A registry sets it."""
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Former names of settings, mapped to their present names. Those of the bases are added."""
+    """Former names of settings, mapped to their present names. Those of base classes are added."""
     stored_if_given: ClassVar[frozenset[str]] = frozenset()
     """Settings that JSON leaves out if they are None, because earlier versions did not have them."""
 

@@ -64,7 +64,8 @@ class LinkDistances:
     repeated_keys: int
     """Number of synthetic parents with the key of another parent."""
     backwards: int
-    """Number of synthetic children that are stored after a child of the same parent which their order puts later."""
+    """Number of synthetic children that are stored out of order: after a child of the same parent with a later value in
+    the ordering column."""
     broken: int
     """Number of synthetic children that break a rule of their table, or a rule between their table and that of their
     parents.

@@ -84,7 +84,7 @@ class MarginalReport:
 
     @property
     def drawn_too_few(self) -> float:
-        """Sampling error of single columns if there are fewer synthetic than half as many real records; else 0."""
+        """Sampling error of single columns if there are fewer than half as many synthetic as real records; else 0."""
         drawn, real = self.rows
         return (
             0.0
@@ -146,8 +146,8 @@ def marginal_distances(
     """Computes the average total variation distance over all marginals of each order.
 
     Numeric and date columns are divided into equal-width bins between the bounds of the schema, so the bins do not
-    depend on either table. Missing values have a bin of their own. So have values that do not fit the schema. Columns
-    that are not in the schema are ignored.
+    depend on either table. Missing values have a separate bin. Values that do not fit the schema have
+    another one. Columns that are not in the schema are ignored.
 
     Args:
         synthetic: The synthetic table.

@@ -58,7 +58,7 @@ def export(
         The names of the fields that remain to be filled in.
 
     Raises:
-        ModelError: if the folder is no complete model, or its certificate does not hold.
+        ModelError: if the folder is not a complete model, or its certificate does not hold.
         OptionError: if no file is requested, a file cannot be written, or a field is unknown or unusable.
 
     Examples:

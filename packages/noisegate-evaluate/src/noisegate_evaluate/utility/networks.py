@@ -99,13 +99,13 @@ class SelectionRecipe(Settings):
     learning_rates: Annotated[
         tuple[Positive, ...], Within(check=len), "positive numbers"
     ] = (3e-3,)
-    "Highest learning rate of each training. Several rates are several trainings, of which the best is used."
+    "Highest learning rate of a training. With several rates, one network is trained for each, and the best is used."
     weight_decay: Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more"] = (
         1e-2
     )
     "Weight decay of AdamW."
     held_out: Annotated[float, Within(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
-    "Share of the given images that is not trained on, and selects the network."
+    "Share of the images that is held out from the training and used to select the network."
     shift: Annotated[int, Within(ge=0), "a whole number, 0 or more"] = 0
     "Largest number of pixels by which an image is moved at random in each pass, along each side."
     device: Device = "auto"

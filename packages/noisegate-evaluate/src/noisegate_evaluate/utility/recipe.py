@@ -153,7 +153,7 @@ EpochDone = Callable[
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledRows:
-    """Rows to train on or to test on."""
+    """Records to train on or to score on."""
 
     features: np.ndarray
     """One row for each record: float32 (rows, columns), finite; or images, (rows, height, width, channels), float32 in
@@ -167,7 +167,7 @@ class LabelledRows:
         return self.features.shape[1:] if self.features.ndim == 4 else ()
 
     def check(self, what: str, classes: int) -> None:
-        """Checks shapes, finite features and class codes. In a DataError, ``what`` names these rows."""
+        """Checks shapes, finite features and class codes. ``what`` describes the records in a DataError."""
         has_rows = self.labels.shape == self.features.shape[:1]
         if self.features.ndim not in (2, 4) or not has_rows:
             raise DataError(
@@ -250,11 +250,11 @@ class Recipe(ABC):
         """Trains the classifier, and returns its scores of the test rows.
 
         Args:
-            train: Rows to train on, of at least two classes.
-            test: Rows to score, once, after the training.
+            train: Records to train on, of at least two classes.
+            test: Records to score, once, after the training.
             classes: Number of classes.
             seed: Seed of the training.
-            progress: Called with the numbers of epochs done and in all.
+            progress: Called with the number of epochs done and the total number.
 
         Raises:
             UntrainableError: the classifier cannot be trained on these rows.

@@ -68,9 +68,9 @@ class UtilityReport:
     label: str = ""
     """The predicted column of a table."""
     averaging: str = ""
-    """The class or classes that the scores of a table are about, in words."""
+    """Description of the class or classes that the scores of a table refer to."""
     remarks: tuple[str, ...] = ()
-    """Unusual facts about the rows, in words."""
+    """Messages about unusual records."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -149,7 +149,7 @@ class UtilityReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Unusual facts in words: about the rows, then about classifiers, each with the classifier's name."""
+        """Messages about unusual records, then about classifiers, each with the classifier's name."""
         of_classifiers = tuple(
             f"{_full_name(recipe, seed)}: {note}"
             for recipe in self.suite.recipes
@@ -244,13 +244,13 @@ def utility_scores(
 
     Args:
         suite: The classifiers.
-        train: The rows to train on.
-        test: The real rows to score on, of at least two classes.
+        train: The records to train on.
+        test: The real records to score on, of at least two classes.
         classes: Number of classes. Of two classes, class 1 is the positive one.
         seed: Seed of the classifiers.
         jobs: Number of processes; None for the number of usable cores; 1 uses this process only.
         progress: Called after each training, and within this process after each epoch of a network, with its name and
-            the numbers of trainings done and in all.
+            the number of trainings done, and the total number.
 
     Raises:
         OptionError: ``classes`` is below 2, ``jobs`` is below 1, or the device does not exist.

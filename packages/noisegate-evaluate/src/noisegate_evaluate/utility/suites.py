@@ -322,7 +322,7 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 def read_classifiers(
     names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None
 ) -> Suite:
-    """Returns the classifiers for images with some names.
+    """Returns the image classifiers with the given names.
 
     Args:
         names: Names separated by commas. "cnn", "resnet", "resnet9" and "wrn" are networks. Each is selected by images

@@ -219,9 +219,9 @@ class JointEmbedding(
     and up to 0.7 of the average of neighbouring pixels; 0 for not at all; None for as much as the noise leaves
     undetermined."""
     tries: Count = 10
-    """Largest number of candidates for each generated image. The first candidate is used whose own class is among the
-    two classes (with four classes or fewer: is the class) with the best-fitting released means. 1 always uses the first
-    candidate."""
+    """Largest number of candidates for each generated image. The first candidate is used whose class is one of the
+    two with the best-fitting released means; with four classes or fewer, whose class is the best-fitting one. 1 always
+    uses the first candidate."""
 
     def __post_init__(self) -> None:
         asks_something = (

@@ -102,7 +102,7 @@ class Verdict:
         source: What the verdict is based on: "plan", on public facts only; "fit", on
             the noisy results also; "evaluate", on a comparison with real records,
             outside the guarantee.
-        reasons: The reasons for the verdict, in words.
+        reasons: The reasons for the verdict.
         cures: What would improve the verdict.
         figures: The figures behind the verdict, by name: shares from 0 to 1, numbers of
             records.

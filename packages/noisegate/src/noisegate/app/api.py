@@ -89,8 +89,7 @@ def fit(
         contributions: With `unit_column`, the largest number of records used per unit.
         ledger: Ledger that records the cost, together with `dataset`.
         dataset: Name of the data set in the ledger.
-        seed: Seed of the randomness that protects nobody. The private noise has no
-            seed.
+        seed: Seed for non-private randomness. The private noise has no seed.
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What to do with images that cannot be read: "refuse" stops the run,
             "skip" leaves them out.

@@ -75,7 +75,7 @@ _Answerer = TypeVar("_Answerer")
 
 
 class Gate(SingleUse):
-    """Private records with a privacy budget: answers one plan, with noise, once.
+    """Private records with a privacy budget. A gate answers one plan once, with noise.
 
     Args:
         data: Path of a CSV or Parquet file, of another file of records (see
@@ -453,10 +453,10 @@ class Gate(SingleUse):
     ) -> Session:
         """Opens a session whose steps return noisy sums over disjoint shards.
 
-        The records are split at random into shards. Each shard trains a model of its
-        own on its records, and returns one vector, which is clipped. The session cannot
-        be resumed: the split and the trained models are private, and in memory only.
-        Nothing is read or spent before the first step.
+        The records are split at random into shards. A separate model is
+        trained on each shard, and gives one vector, which is clipped. The session
+        cannot be resumed: the split and the trained models are private, and in memory
+        only. Nothing is read or spent before the first step.
 
         Args:
             plan: The steps of a `ShardQuery`, calibrated for the budget of this gate.

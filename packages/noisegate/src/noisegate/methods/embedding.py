@@ -72,7 +72,7 @@ class PlansByStandIns(ABC):
 
 @settings
 class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
-    """Base of methods that release sums of feature maps in one round.
+    """Base class of methods that release sums of feature maps in one round.
 
     A method implements `embeddings`; plan and query are derived from them. It also
     states what is fitted to the sums, or that nothing is fitted (`ClosedForm`).
@@ -170,8 +170,8 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
     ) -> Mapping[str, FeatureMap]:
         """Returns the maps of the only round, and nothing after it.
 
-        All queries of such a method are in one round, so any noisy result means that
-        all are there.
+        All queries of such a method are in one round, so if any noisy result exists,
+        all of them exist.
 
         Args:
             schema: Public schema of the records.

@@ -293,8 +293,8 @@ class GradientMethod(Settings, Method, TrainsAtGate):
             UserError: if the schema or the gate is unusable for this method; nothing is
                 spent.
             BudgetRefusedError: if the ledger refuses the cost.
-            DivergedError: if the parameters become infinite or NaN; what was spent
-                stays spent.
+            DivergedError: if the parameters become infinite or NaN. The cost is not
+                refunded.
         """
         self.check_gate(gate)
         assert gate.records is not None

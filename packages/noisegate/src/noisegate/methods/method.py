@@ -104,7 +104,7 @@ AUDITED_STEPS: Mapping[str, Any] = MappingProxyType(
 
 
 class Method(HasSettings, ABC):
-    """Base of all methods.
+    """Base class of all methods.
 
     A method is a class of settings (`noisegate.settings.settings`) with a name
     (`noisegate.methods.registry.register`), a plan, a query, a fit and the result of

@@ -228,7 +228,7 @@ class Synthesizer(Shown):
         """Lowers the verdict if few of the model's records satisfy the constraints.
 
         The other records are drawn again, which changes the distribution of columns. So
-        the records are no good copy then, however close the model is to the release.
+        the records are then not a good copy, even if the model is close to the release.
 
         Returns:
             The synthesizer with the lower verdict, or itself if the verdict is
@@ -265,9 +265,9 @@ class Synthesizer(Shown):
             even: A column of levels or truth values. Each level gets the same number of
                 records, to within one, whatever its share in the model. So a rare class
                 is as large as the others.
-            like: A table whose kind, order of columns and dtypes the sample gets. None
-                of its records is used. But its dtypes may reveal values that they were
-                chosen by, as those of ``pandas.read_csv`` do.
+            like: A table whose kind, order of columns and dtypes the sample gets. Its
+                records are not used. Its dtypes may reveal the values from which they
+                were chosen, as those of ``pandas.read_csv`` do.
             independent: Whether the records of a mixture are drawn independently. By
                 default they are spread over the mixture, as in a stratified survey, so
                 that a sample is closer to the model.
@@ -285,7 +285,7 @@ class Synthesizer(Shown):
             fitted to another kind of table in memory, a table of that kind.
 
         Raises:
-            OptionError: if `n` is negative or no integer; `where` names an unknown
+            OptionError: if `n` is negative or not an integer; `where` names an unknown
                 column, or a value that the column cannot have; `even` names a column
                 without levels, or a column in `where`; `like` lacks a column, or has a
                 type that cannot hold it; `calibrated` is combined with conditions, or
@@ -337,9 +337,9 @@ class Synthesizer(Shown):
     def infer(
         self, *questions: str, level: float = 0.95, finite: bool = False
     ) -> list[Estimate]:
-        """Answers analyses with intervals that include the privacy noise.
+        """Computes analyses, with intervals that include the privacy noise.
 
-        The answers are computed from the release. Analyses of sampled records have no
+        The results are computed from the release. Analyses of sampled records have no
         such intervals. See `noisegate.answers.infer.infer` for the arguments.
         """
         from noisegate.answers.infer import infer
@@ -391,7 +391,8 @@ class Synthesizer(Shown):
             Arrow tables of at most 16,384 records each; none for ``n=0``.
 
         Raises:
-            OptionError, RejectionError: as `sample` does, the first before any batch.
+            OptionError: as `sample` does, before the first batch.
+            RejectionError: as `sample` does.
         """
         return (
             decode(records, self.schema, stored=True)
@@ -411,7 +412,8 @@ class Synthesizer(Shown):
             Arrow tables of at most 1,024 records each, in the order of `given`.
 
         Raises:
-            OptionError, RejectionError: as `sample` does, the first before any batch.
+            OptionError: as `sample` does, before the first batch.
+            RejectionError: as `sample` does.
         """
         from noisegate.models.completion import (
             CompletingModel,

@@ -52,7 +52,7 @@ _CORRECTION_FACTORS = (1, _EXACT_CORRECTION_FACTOR, 5, 9)
 class Adjacency(Enum):
     """The neighbouring relation: which two data sets must be hard to distinguish.
 
-    Relations cannot be added, because each needs a proof of its own.
+    Relations cannot be added, because each needs a separate proof.
 
     Attributes:
         ADD_REMOVE: Neighbours differ by one record that is present in one of them only.
@@ -111,8 +111,8 @@ class Sampler(Enum):
 
     Attributes:
         DISCRETE_GAUSSIAN: Exactly, on the integers, by OpenDP (G-04).
-        ROUNDED_GAUSSIAN: In float64, rounded to a grid (G-05). It is used no more; only
-            certificates of earlier versions state it.
+        ROUNDED_GAUSSIAN: In float64, rounded to a grid (G-05). It is no longer used,
+            and appears only in certificates of earlier versions.
         CONVOLVED_GAUSSIAN: As a weighted sum of samples from a table of a discrete
             Gaussian (G-18).
         SUMMED_GAUSSIAN: As the sum of discrete Gaussians, one for each silo (G-32).
@@ -304,7 +304,7 @@ class Sampled(_OfGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class Batched(_OfGaussian):
-    """Steps, each a noisy vector that is any function of a sample (G-24).
+    """Steps, each with a noisy vector that any function computes from a sample (G-24).
 
     Attributes:
         event: One step. Its sensitivity is the largest L2 distance between the vectors

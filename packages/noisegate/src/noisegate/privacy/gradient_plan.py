@@ -404,15 +404,15 @@ def plan_steps(budget: Budget, query: StepQuery) -> Plan:
     """Plans steps and further queries with approximately the least noise.
 
     The queries get their share of the Gaussian-DP μ² of the budget first. The steps
-    then get the least noise with which all together keep ε.
+    then get the least noise with which all of them together meet ε.
 
     Args:
-        budget: The guarantee that steps and queries together must keep.
+        budget: The guarantee that steps and queries together must satisfy.
         query: The steps.
 
     Raises:
-        OptionError: if a unit of `budget` may have several records, for which no bound
-            is proved with samples.
+        OptionError: if a privacy unit of `budget` may have several records. No bound is
+            proved for sampled steps in that case.
         CalibrationError: if no noise gives the guarantee.
 
     Examples:
@@ -706,7 +706,7 @@ class GradientQuery(StepQuery):
             )
 
     def event(self, step: Gaussian) -> Sampled:
-        """Returns the private event that consists of all steps."""
+        """Returns the event of all steps, as it is charged to the budget."""
         return Sampled(event=step, rate=self.sampling_probability, steps=self.steps)
 
     @property

@@ -81,8 +81,8 @@ def check_record_limit(records: int) -> None:
 class GridBound:
     """Bound on the vectors of records: they are integer, with a bounded L2 norm.
 
-    Each vector is added to one column of a matrix, which its record determines. The sum
-    of such vectors has the sensitivities of G-01.
+    Each vector is added to one column of a matrix. The record determines the column.
+    The sum of such vectors has the sensitivities of G-01.
 
     Attributes:
         units: Largest norm, in grid units; a positive integer.
@@ -152,8 +152,8 @@ class Grid:
 
     Attributes:
         norm: The L2 norm that a record's vector is clipped to, positive.
-        nonnegative: Whether vectors have no negative coordinates. This is enforced, not
-            trusted: negative coordinates are set to zero.
+        nonnegative: Whether vectors have no negative coordinates. This is enforced:
+            negative coordinates are set to zero.
         centre: Public vector that is subtracted from every record's vector before
             clipping, or None.
 
@@ -202,8 +202,8 @@ class Grid:
     def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
         """Clips vectors and rounds them toward zero to the grid (G-02).
 
-        Most rows are far inside the ball or far outside, which a fast test decides. The
-        other rows are decided in integer arithmetic, one by one.
+        Most rows are far inside or far outside the ball of the norm bound. A fast test
+        decides them. The other rows are decided in integer arithmetic, one by one.
 
         A change of this function must preserve two properties: no row is outside the
         ball, and the bits of a row do not depend on the other rows. These tests check

@@ -173,7 +173,7 @@ def plan_marginals(
     """Plans marginals with the largest ρ that keeps a budget.
 
     Args:
-        budget: The guarantee that the mechanism must keep.
+        budget: The guarantee that the mechanism must satisfy.
         name: What the event is called.
         algorithm: Class in `opendp.extras.mbi`.
         options: Its settings; public, JSON.

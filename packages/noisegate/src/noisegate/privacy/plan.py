@@ -92,7 +92,7 @@ class BoundedMap(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The guarantee that a run must keep.
+    """The guarantee that a run must satisfy.
 
     Attributes:
         epsilon: ε, in [0.01, 1000].
@@ -213,8 +213,8 @@ class Query:
         adaptive: Whether the map is chosen after earlier noisy results of the same
             plan. Its norm, share and noise are fixed in advance (docs/guarantees.md,
             G-13).
-        tables: Number of contingency tables, if the query is about tables. Only for
-            forecasts of time.
+        tables: Number of contingency tables, if the query counts tables. Used only to
+            estimate run times.
         feature_map: The `FeatureMap` from a record to its vector; None if it is known
             only after other queries.
 
@@ -472,10 +472,10 @@ class Plan(Shown):
     budget cannot be created.
 
     Attributes:
-        budget: The guarantee that is kept.
+        budget: The guarantee that the run satisfies.
         mechanisms: Queries with their noise, in the order of their events.
-        design: What a method made the plan from, stored for its own use. Neither the
-            gate nor the cost depends on it.
+        design: The inputs from which a method built the plan, stored for that method.
+            Neither the gate nor the cost depends on them.
 
     Raises:
         CalibrationError: if the plan costs more than the budget, or a mechanism states
@@ -680,16 +680,16 @@ def _seconds_per_record(query: Query) -> float:
 
 
 def plan_sums(budget: Budget, queries: Sequence[Query], *, design: Any = None) -> Plan:
-    """Plans sums over all records, with the least noise that keeps a budget.
+    """Plans sums over all records, with the least noise that meets a budget.
 
     Queries with parameters μᵢ compose to μ² = Σ μᵢ², exactly. So the μ² of the budget
-    is split in proportion to the shares, and nothing is lost by having several queries.
-    The noise of each query is its sensitivity divided by its μᵢ.
+    is split in proportion to the shares, and several queries cost no more than one. The
+    noise of each query is its sensitivity divided by its μᵢ.
 
     Args:
-        budget: The guarantee that all queries together must keep.
-        queries: At least one, each with its own name.
-        design: What a method made the plan from, stored for its own use.
+        budget: The guarantee that all queries together must satisfy.
+        queries: At least one, each with a different name.
+        design: The inputs from which a method built the plan, stored for that method.
 
     Raises:
         OptionError: if there is no query, or two have the same name.

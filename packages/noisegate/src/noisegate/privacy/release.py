@@ -67,7 +67,7 @@ class Release(Shown):
         certificate: What this release cost, and what was public.
         by_period: In a stream, for each query with few coordinates: its noisy sums in
             single periods, float64 (dim * columns, periods). They add up to `values`,
-            and are no queries of their own.
+            and are not separate queries.
         by_period_std: For each query in `by_period`, the standard deviation of the
             noise in the last period.
 

@@ -30,7 +30,7 @@ from noisegate.settings import Within, settings
 
 @settings
 class BatchQuery(StepQuery):
-    """Vectors of whole samples, each any function of its sample (G-24).
+    """Vectors of whole samples. A vector is any function of its sample (G-24).
 
     Vectors are clipped as a whole. A sample is a Poisson sample of all records; or,
     with `shards`, one of several disjoint parts of the records, in turn. The
@@ -74,7 +74,7 @@ class BatchQuery(StepQuery):
             )
 
     def event(self, step: Gaussian) -> Batched:
-        """Returns the private event that consists of all steps."""
+        """Returns the event of all steps, as it is charged to the budget."""
         return Batched(
             event=step,
             rate=self.sampling_probability,

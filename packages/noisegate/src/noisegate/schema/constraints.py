@@ -299,9 +299,9 @@ _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
 class Comparison:
     """A rule that one column is never above, or below, another.
 
-    Records with a missing value in either column satisfy the rule. So do records with
-    an atom outside the bounds of a column, because such an atom is not a number on its
-    scale.
+    Records with a missing value in either column satisfy the rule. Records with an atom
+    outside the bounds of a column also satisfy it, because such an atom is not a number
+    on its scale.
 
     Attributes:
         left: Name of a numeric column.

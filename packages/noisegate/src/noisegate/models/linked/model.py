@@ -139,8 +139,8 @@ class LinkedModel(Shown):
             Tables by name: PyArrow tables, or the kind that the data came in.
 
         Raises:
-            OptionError: if `n` is negative or no integer, or `where` names what is no
-                column of the first table, or a value that it cannot have.
+            OptionError: if `n` is negative or not an integer, or `where` names a
+                column that the first table lacks, or a value that it cannot have.
             RejectionError: if too few records of the first table keep to its
                 constraints and to `where`.
         """

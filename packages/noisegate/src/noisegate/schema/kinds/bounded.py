@@ -365,7 +365,7 @@ def check_bounds(column: BoundedColumn) -> None:
 def parse_plain_numbers(
     column: BoundedColumn, texts: pa.Array, missing_markers: pa.Array
 ) -> npt.NDArray[Any] | None:
-    """Parses numbers, if each text is one as it stands, else returns None.
+    """Parses a column in which every text is a plain number; else returns None.
 
     A column with limits is examined more closely: a number may stand for a limit.
     """

@@ -58,7 +58,7 @@ class CodedColumn(ColumnKind):
 
     @property
     def size(self) -> int:
-        """Number of codes: one a level, and one for missing values if allowed."""
+        """Number of codes: one for each level, and one for missing values if any."""
         return len(self.levels) + self.missing
 
     @property
@@ -89,9 +89,9 @@ def check_levels(column: LevelColumn) -> None:
 def parse_text_levels(
     column: LevelColumn, texts: pa.Array, missing_markers: pa.Array
 ) -> npt.NDArray[Any] | None:
-    """Parses levels of text, if each text is one, else returns None.
+    """Parses a column in which every text is a level; else returns None.
 
-    A level is no missing marker.
+    No level is a missing marker.
     """
     if not column.has_text_levels:
         return None
@@ -145,7 +145,7 @@ class LevelColumn(CodedColumn):
         return texts.index(text) if text in texts else None
 
     def parse_cells(self, cells: pa.Array) -> Parsed:
-        """Parses levels as their codes. Another value is bad, or becomes `other`."""
+        """Parses levels as their codes. Other values are bad, or become `other`."""
         from noisegate.schema.parsing import parse_codes
 
         return parse_codes(self.levels, cells, other=self.other)

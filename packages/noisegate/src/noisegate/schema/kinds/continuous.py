@@ -26,8 +26,8 @@ class Continuous(NumberColumn, RealColumn):
         type: Arrow type of the column in data and in samples, such as `"float"`; None
             for the type that `decode` returns.
         limits: Texts of cells that stand for a number below or above the range of
-            measurement, such as "<0.5", "90+" or "n.d.". Each is a value of its own,
-            and no number. Samples of a column with limits are text.
+            measurement, such as "<0.5", "90+" or "n.d.". Each is a separate
+            value, not a number. Samples of a column with limits are text.
 
     Examples:
         >>> from noisegate.schema import Continuous

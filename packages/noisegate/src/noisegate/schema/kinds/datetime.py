@@ -52,7 +52,7 @@ class Datetime(SteppedColumn):
         lower: First point in time, by public knowledge. It is stored in UTC if it has a
             time zone.
         upper: Last point in time, a whole number of steps after `lower`. The bounds and
-            the data have a time zone, or none of them has.
+            the data all have a time zone, or none of them has one.
         missing: Whether a value may be absent.
         atoms: Single points in time that many records have; see `Continuous`.
         format: Format of the points in time in text, with fields such as `"%d.%m.%Y
@@ -127,7 +127,7 @@ class Datetime(SteppedColumn):
         """Returns a point in time from a point in time or its ISO text.
 
         Raises:
-            SchemaError: if it is no point in time, or has a time zone and the bounds
+            SchemaError: if it is not a point in time, or has a time zone and the bounds
                 have none, or the reverse.
         """
         timestamp: datetime = self.checked_value(self.name, "a value", value)

@@ -54,7 +54,7 @@ def _identity(value: Any) -> Any:
 
 
 class ColumnKind(ABC):
-    """A column of some kind.
+    """Base class of all kinds of column.
 
     The parsed value of a cell must depend on that cell and the fields of the column
     only, bit for bit.
@@ -66,8 +66,8 @@ class ColumnKind(ABC):
             `decode` returns.
         spelling: Notation of the values in text, read and written; None for
             `default_spelling`. Only some kinds have this field.
-        limits: Texts of cells that stand for a number beyond the range of measurement,
-            such as "<0.5". Only kinds of plain numbers have this field.
+        limits: Texts of cells that stand for a value below or above the measurable
+            range, such as "<0.5". Only kinds of plain numbers have this field.
         kind: Name of the kind in a schema file.
         numeric: Whether values are encoded as positions in [0, 1]; else as codes.
         may_have_limits: Whether a column of this kind may list limits.

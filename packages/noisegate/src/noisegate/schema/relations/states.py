@@ -246,8 +246,8 @@ class Together(Relation):
     """A relation: several columns are all missing, or none of them is.
 
     Queries are about the columns themselves. In a synthetic record, the first column
-    decides whether all are missing. If they are not, another column that lacks a value
-    takes the value of an earlier synthetic record.
+    determines whether all are missing. If they are not, another column that lacks a
+    value takes the value of an earlier synthetic record.
 
     Attributes:
         columns: Names of the columns.
