@@ -242,7 +242,9 @@ def of_method(name, folder, images):
 def _timeless(text):
     """Returns a text without the time that something took, which lines of the log tell again and again."""
     return re.sub(
-        r"(?m)^(.*: T s so far\n)+", r"\1", re.sub(r"\b[0-9.]+ s\b", "T s", text)
+        r"(?m)^(.*: T s so far\n)+",
+        r"\1",
+        re.sub(r"\b[0-9.]+ s\b|\b\d+:\d\d:\d\d(?= left)", "T s", text),
     )
 
 
