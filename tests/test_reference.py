@@ -53,8 +53,9 @@ def public():
 
 
 def listed():
+    # A function that has the name of its module is listed by both, or the page would show the module.
     return Counter(
-        name
+        re.sub(r"\.(\w+)\.\1$", r".\1", name)
         for page in PAGES
         for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
     )
