@@ -15,13 +15,23 @@ _SUMMARY = """# Reproduction of the papers
 
 noisegate implements the seven methods of five publications: DP-MERF, DP-HP, DP-MEPF, DP-LLM, DP-MGE, DP-DRE and \
 Private Set Generation. These publications contain {items} items: algorithms, data sets, tables, figures and theorems. \
-`benchmarks/papers/results.md` gives the state of each item and explains the states. `make papers DATA=DIR` runs the \
-commands for which `DIR` has the data, and writes both pages.
+`benchmarks/papers/results.md` gives the state of each item. `make papers DATA=DIR` runs the commands for which `DIR` \
+has the data, and writes that page and this one.
 
 | | {states} |
 | --- | {marks} |
 | all items | {all} |
 | tables and figures | {figures} |
+
+| state | meaning |
+| --- | --- |
+| reproduced | our figure, by our protocol, is within the spread of the paper |
+| better | our figure, or our guarantee, is better than that of the paper |
+| faithful | implemented as described (for items without a figure) |
+| short | implemented in part, or our figure is worse than that of the paper |
+| not run | implemented, but not yet measured |
+| unobtainable | data or weights are not available to us |
+| left out | not implemented, on purpose |
 
 {run} of {commands} commands have been run. Some published figures rest on an error: see \
 [claims that do not hold](differences.md#claims).
