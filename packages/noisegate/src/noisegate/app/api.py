@@ -89,7 +89,8 @@ def fit(
         contributions: With `unit_column`, the largest number of records used per unit.
         ledger: Ledger that records the cost, together with `dataset`.
         dataset: Name of the data set in the ledger.
-        seed: Seed for non-private randomness. The private noise has no seed.
+        seed: Seed for non-private randomness. The noise that protects the records
+            cannot be seeded.
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What to do with images that cannot be read: "refuse" stops the run,
             "skip" leaves them out.

@@ -99,8 +99,8 @@ class MeanEmbeddingMethod(Settings, Method, AsksInRounds):
     counts_share: Share = 0.03
     """Share of the budget for the counts of records."""
     seed: Seed = 0
-    """Seed for non-private randomness: features, initial weights, fit. The private
-    noise has no seed."""
+    """Seed for non-private randomness: features, initial weights, fit. The noise that
+    protects the records cannot be seeded."""
 
     @abstractmethod
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:

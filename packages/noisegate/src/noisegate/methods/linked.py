@@ -55,7 +55,7 @@ _LARGE_EPSILON = 3.0
 @register("linked")
 @settings
 class Linked(Settings, Method, ChosenByAuto):
-    """The default for linked tables: a model of parents, children and their numbers.
+    """The default for linked tables: a model of parents, children and child counts.
 
     Examples:
         >>> from noisegate import Budget
@@ -88,7 +88,7 @@ class Linked(Settings, Method, ChosenByAuto):
     cannot change the privacy."""
     seed: Seed = 0
     """Seed for non-private randomness: the initial components and chains of the fit.
-    The private noise has no seed."""
+    The noise that protects the records cannot be seeded."""
 
     def designs(
         self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN

@@ -190,13 +190,13 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     """Changes to `noisegate.models.tables.mixture_settings.MixtureSettings`; they
     cannot change the privacy."""
     seed: Seed = 0
-    """Seed for non-private randomness: the initial components of the fit. The private
-    noise has no seed."""
+    """Seed for non-private randomness: the initial components of the fit. The noise
+    that protects the records cannot be seeded."""
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN
     ) -> Design:
-        """Returns the queries on a table, by the settings and a version of rules.
+        """Returns the queries that follow from the settings and a version of the rules.
 
         Args:
             schema: Public knowledge about the records.
@@ -316,7 +316,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     def verdict(
         self, schema: Schema, budget: Budget, records: int | None = None
     ) -> Verdict:
-        """Returns the predicted verdict, which a forecast supports."""
+        """Returns the predicted verdict, which is based on a forecast."""
         return verdict_of_plan(self, schema, budget, records)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
@@ -369,14 +369,15 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         3. Counts, single columns and pairs, and the second moments and tables that the
            fit never uses, if the plan has them.
 
-        A round is done if a query is there that it always has: HISTOGRAMS, SCREEN and
-        COUNTS, respectively. The plan contains maps that depend on the schema only,
-        such as that of HELD_OUT. This method creates the maps that depend on noisy
-        results.
+        A round counts as done once the values contain the query that every such round
+        has: HISTOGRAMS, SCREEN or COUNTS. Maps that depend on the schema only are in
+        the plan, such as the map of HELD_OUT, the counts that the fit never uses. This
+        method creates the maps that depend on noisy results.
 
         A change must preserve two properties. Maps depend only on the plan and on noisy
         results. Every query of the plan is released once: the session refuses a query
-        that is not planned or was released before, and an end without all queries.
+        that is not planned or was already released, and refuses to end before every
+        query is released.
 
         Args:
             schema: Public schema of the records.
@@ -432,7 +433,7 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     def _released_moments(
         self, release: Release, rounds: Rounds
     ) -> NoisyMoments | None:
-        """Returns the second moments of a release, in records; None without.
+        """Returns the second moments of a release, in records; None if it has none.
 
         A result has a column for each class of its query, (products, classes). Second
         moments are sums over all records, so that there is one column. The map scales
@@ -489,8 +490,8 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
           `Rounds.decisions`);
         - "ranges", with second moments: the range of each number in them.
 
-        A design with these values as `decided` has queries on the same bins and pairs
-        for other records. Each period of a stream uses it.
+        If these values are passed as `decided`, the design has queries on the same bins
+        and pairs for other records. Each period of a stream uses such a design.
 
         Args:
             schema: Public schema of the records.
@@ -511,9 +512,10 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
         return decisions
 
     def settled(self, schema: Schema, epsilon: float) -> Self:
-        """Returns the method with its number of bins at an ε as a fixed setting.
+        """Returns a copy of the method whose number of bins is fixed.
 
-        It then has as many bins at another ε.
+        The number is the one that the method chooses at this ε. The copy has the same
+        number of bins at every ε.
         """
         return replace(self, cells=self.design(schema, epsilon).cells)
 
@@ -533,8 +535,8 @@ class Pairwise(Settings, Method, AsksInRounds, ReleaseReader, ChosenByAuto):
     def _design_of(self, release: Release) -> Design:
         """Returns the design of a release, by the version of the rules it states.
 
-        If the release repeats what an earlier one decided, its certificate has these
-        decisions as "fixed", and they go before what the answers decide.
+        If the release repeats the decisions of an earlier one, its certificate has them
+        as "fixed". They then replace the decisions from its own results.
         """
         certificate = release.certificate
         design = self.design(
