@@ -77,7 +77,7 @@ def initial_image_generator(
 
     Args:
         network: Its design.
-        class_count: Number of labels; 1 without.
+        class_count: Number of labels; 1 if the images have no label.
         seed: Seed of the weights.
     """
     from noisegate_images.models.image import build_image_generator, with_prior

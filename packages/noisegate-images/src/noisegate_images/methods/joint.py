@@ -1,11 +1,11 @@
-"""The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
+"""The joint embedding of images: features of pixels and of edges in one release; the default method for images.
 
-One plan has counts and class-wise sums of random Fourier features of what can be seen in an image: its pixels, the
-orientations of its gradients, its wavelet energies and, of grey images, what an encoder of drawn signs gives. Where
-asked for, it also has sums of the activations of a public network. Length scales are public and follow an image's side.
+One plan has counts and class-wise sums of random Fourier features of each image: of its pixels, the orientations of its
+gradients, its wavelet energies and, for grey images, the features of an encoder of drawn strokes. Optionally, it also
+has sums of the activations of a public network. Length scales are public and depend on the side of the images.
 
 A generator is fitted to the sums (`noisegate_images.training.moment_matching`). When records are drawn, an image that
-fits the released mean of another class better than its own is made again.
+fits the released mean of another class better than its own is replaced.
 """
 
 from __future__ import annotations
@@ -176,8 +176,11 @@ class JointEmbedding(
     fit_class = FitSettings
 
     pixels: Frequencies = 750
+    """Number of random frequencies for the pixels; 0 leaves them out."""
     orientations: Frequencies = 750
+    """Number of random frequencies for the orientations of gradients; 0 leaves them out."""
     wavelets: Frequencies = 750
+    """Number of random frequencies for the wavelet energies; 0 leaves them out."""
     strokes: Frequencies = derived(
         lambda given: (
             750
@@ -186,24 +189,24 @@ class JointEmbedding(
             else 0
         )
     )
-    """Numbers of random frequencies: for pixels, gradient orientations, wavelet energies, and features of the encoder
-    of drawn signs (750 for grey images, else 0). 0 leaves a kind of feature out."""
+    """Number of random frequencies for the features of the encoder of drawn strokes (750 for grey images, else 0); 0
+    leaves them out."""
     unit_orientations: bool = True
-    """Whether to divide the orientations of an image by a little more than their length. If not, a faint drawing has
+    """Whether to divide the orientations of an image by slightly more than their norm. Otherwise, faint drawings have
     less weight."""
     strokes_sha256: str | None = None
-    """SHA-256 of the file of the encoder of drawn signs; None for that of this version."""
+    """SHA-256 of the file of the encoder of drawn strokes; None for that of this version."""
     cell: Count = 4
     """Side of the squares in which orientations are averaged, in pixels."""
     wavelets_share: Share = 1.0
-    """Share of the budget for the wavelet energies; that of pixels, orientations and signs is 1 each."""
+    """Share of the budget for the wavelet energies. Pixels, orientations and strokes have a share of 1 each."""
     perceptual_share: ShareOrNone = 0.0
     """Share of the budget for the activations of a public network; 0 leaves them out."""
     counts_share: Share = 0.01
     """Share of the budget for the counts of images."""
     generator: ImageKind = "sub-pixel"
-    """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing". The decoder of "drawing" was trained
-    on strokes before, and makes grey images with sides of 12 to 32 pixels."""
+    """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing". The decoder of "drawing" is pretrained
+    on strokes and makes grey images with sides of 12 to 32 pixels."""
     hidden: Widths = derived(
         lambda given: (256,) if given["generator"] in ("drawing", "sub-pixel") else ()
     )
@@ -215,13 +218,13 @@ class JointEmbedding(
     """How far images are rotated, slanted, stretched and moved at random: 1 for up to 0.15 radians; 0 for not at all.
     """
     tone: Unit | None = None
-    """How much contrast and sharpness of each image vary at random: 1 for contrasts from 0.6 to 1.6 times the original,
-    and up to 0.7 of the average of neighbouring pixels; 0 for not at all; None for as much as the noise leaves
-    undetermined."""
+    """How much contrast and sharpness of each image vary at random. 1: contrast between 0.6 and 1.6 times the original,
+    and blurring by up to 70% of the average of neighbouring pixels. 0: not at all. None: as much as the noise of the
+    release leaves undetermined."""
     tries: Count = 10
-    """Largest number of candidates for each generated image. The first candidate is used whose class is one of the
-    two with the best-fitting released means; with four classes or fewer, whose class is the best-fitting one. 1 always
-    uses the first candidate."""
+    """Largest number of candidates for each generated image. The method uses the first candidate whose class is among
+    the two classes with the best-fitting released means; with four classes or fewer, the first candidate whose class is
+    the best-fitting one. 1 always uses the first candidate."""
 
     def __post_init__(self) -> None:
         asks_something = (
@@ -380,11 +383,11 @@ class JointEmbedding(
         return self.generator_network(self.shape, pose=self.pose)
 
     def initial_generator(self, release: Release, class_count: int) -> ImageGenerator:
-        """Returns the generator before the fit. Without a `tone`, the noise of the release determines it.
+        """Returns the generator before the fit. If `tone` is None, the noise of the release determines the tone.
 
         Args:
             release: The release that the generator is fitted to.
-            class_count: Number of labels; 1 without.
+            class_count: Number of labels; 1 if the images have no label.
         """
         generator = initial_image_generator(
             self.posed_network(), class_count, seed=self.seed
@@ -448,7 +451,10 @@ class JointEmbedding(
         return replace(synthesizer, model=model, summary=summary)
 
     def model(self, release: Release, fitting: Any) -> RecordModel:
-        """Returns the fitted generator, which samples without such replacements."""
+        """Returns the fitted generator.
+
+        Unlike the synthesizer, it does not replace images that fit another class better.
+        """
         return fitted_generator(release, fitting)
 
 

@@ -152,7 +152,7 @@ Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
 class ImageMap:
     """Random Fourier features of what is seen in an image."""
 
-    seen: Seen  # pixels, gradient orientations, wavelet energies, or what the encoder of drawn signs gives
+    seen: Seen  # pixels, gradient orientations, wavelet energies, or features of the encoder of drawn strokes
     image: ImageShape  # shape of the images
     count: int  # random frequencies
     length_scale: float  # of the kernel
