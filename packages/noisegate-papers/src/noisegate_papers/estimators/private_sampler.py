@@ -226,7 +226,7 @@ class PrivateSampler(PublicFacts):
         settings: Settings of the method, by name.
         samples: Number of records that `fit_resample` draws, public knowledge; None for `records`.
         records: Number of records as publicly known.
-        random_state: Seed for non-private randomness of the fit. The private noise has no seed.
+        random_state: Seed for non-private randomness of the fit. The noise that protects the records cannot be seeded.
         adjacency: "add-remove" or "replace-one"; with the latter, `records` must be exact.
         ledger: Ledger, its path or its URL, that records the cost of each fit.
         dataset: Name of the data set in the ledger.

@@ -63,8 +63,8 @@ class DataLens(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     """Entries of a gradient that are smaller than this are rounded to a sign at random, with probabilities in
     proportion to the entry."""
     threshold: Unit = 0.0
-    """β: an entry is used only if the share of teachers that agree exceeds the share that disagree by this. The paper
-    uses 0.2 to 0.9. At 0, the noisy sum is used unchanged."""
+    """β: an entry is used only if the noisy share of teachers that vote for its sign exceeds the share that vote
+    against it by at least β. The paper uses 0.2 to 0.9. At 0, the noisy sum is used unchanged."""
     clip_norm: Positive = derived(
         lambda given: math.sqrt(_largest(given) * given["batch"])
     )

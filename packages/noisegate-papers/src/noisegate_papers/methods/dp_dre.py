@@ -176,13 +176,14 @@ class DPDRE(
     hidden: Widths = (16,)
     """Widths of the discriminator's hidden layers."""
     steps: Count = by_preset(500, paper=3000)
-    """Number of noisy gradients. Each costs privacy."""
+    """Number of noisy gradients. Each adds to the cost."""
     sampling_probability: Fraction = by_preset(0.05, paper=64 / 50_000)
     """Probability that a record is in the Poisson sample of a step."""
     batch: Count = 1024
     """Number of references in a step."""
     clip_norm: Positive | None = by_preset(None, paper=1.0)  # type: ignore[assignment]
-    """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
+    """L2 norm that the gradient at each private record is clipped to; None for the value of `clip_norm_for` at the
+    noise of the plan."""
     learning_rate: Positive = by_preset(0.02, paper=1e-3)
     """Learning rate of Adam."""
     averaged: Fraction = by_preset(0.5, paper=1e-9)

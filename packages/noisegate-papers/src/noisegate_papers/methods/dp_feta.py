@@ -63,7 +63,7 @@ class DPFETA(PrivateDiffusion, GradientMethod, AsksBeforeSteps):
     }
 
     means_share: Share = 0.05
-    """Share of the budget for the average images; that of the steps is 1."""
+    """Share of the budget for the average images. The steps have a share of 1."""
     means_bound: Fraction = 0.5
     """Norm that small images are clipped to, relative to that of a white image; public knowledge."""
     means_steps: Whole = by_preset(300, paper=2000)

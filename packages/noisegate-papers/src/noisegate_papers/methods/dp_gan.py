@@ -50,7 +50,7 @@ class RecordGAN(RecordGenerator):
     discriminator_channels: Widths = (32, 64)
     """Channels of the convolutions of the discriminator of images. Each convolution halves height and width."""
     steps: Count = by_records(table=600, images=2000)
-    """Number of noisy gradients. Each costs privacy."""
+    """Number of noisy gradients. Each adds to the cost."""
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
     """Probability that a record is in the Poisson sample of a step."""
     discriminator_learning_rate: Positive = by_records(table=3e-3, images=1e-3)

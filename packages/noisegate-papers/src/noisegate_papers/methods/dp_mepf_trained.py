@@ -105,7 +105,8 @@ class DPMEPFTrained(
     image: ImageSize | None = None
     """Height, width and channels of the images."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, fit. The samples and the noise have no seed."""
+    """Seed for non-private randomness: initial weights, fit. The samples and the noise that protects the records cannot
+    be seeded."""
     encoder_width: Count = 32
     """Channels of each block of the encoder."""
     encoder_depth: Count = 3

@@ -60,8 +60,12 @@ class DPMERF(
 
     Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are those of random Fourier
     features (`noisegate_images.queries.fourier`) and of scaled one-hot codes (`Levels`). The schema determines which of
-    the paper's four variants is used: with a coded column as label or without, balanced by noisy counts (section 4.2),
-    and with the polynomial kernel of section 4.3 for coded columns.
+    the paper's four variants are used:
+
+    - without a categorical, ordinal or boolean label: one sum over all records;
+    - with such a label: a sum for each label;
+    - balanced by the noisy counts of the labels (section 4.2);
+    - with the polynomial kernel of section 4.3 for the other categorical, ordinal and boolean columns.
 
     Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py of commit 14f1ae5e), which are
     public. For the procedure and for the paper's settings see benchmarks/dp_merf.

@@ -96,20 +96,21 @@ class DPMGE(
     covariance: Literal["diagonal", "full"] = derived(
         lambda given: "diagonal" if given["public"] is None else "full"
     )
-    """"diagonal", as in the paper, or "full" along `axes`. By default "full" with public images, which determine the
-    axes, and "diagonal" without."""
+    """"diagonal", as in the paper, or "full" along `axes`. By default "full" if there are public images, which
+    determine the axes; otherwise "diagonal"."""
     axes: Count = 16
     """Number of axes of a full covariance. On public photographs (docs/mge.md) 16 gave the best results from ε = 0.1 to
     1, and 32 at ε = 10."""
     public: str | None = None
-    """Path of public images, whose principal axes are used; None for random axes, of which many are needed."""
+    """Path of public images, whose principal axes are used; None for random axes, which work only if there
+    are many."""
     public_records: Count = 10_000
     """Largest number of public images that are encoded."""
     per_class: bool = True
     """Whether there is a Gaussian for each label. If not, labels are drawn independently of the image."""
     floor: Annotated[float, Within(gt=0, le=1), "a positive number, at most 1"] = 1e-6
-    """Smallest variance. The default is small: in a feature of d numbers, each has a squared length of 1/d on average.
-    """
+    """Smallest variance. Features have norm 1, so each of their d numbers has a mean square of 1/d. The default is
+    small relative to that."""
     mean_share: Share = 1.0
     """Share of the budget for the mean."""
     second_share: Share = 1.0
@@ -135,7 +136,7 @@ class DPMGE(
         return self._embeddings_along(schema, self.public)
 
     def stand_ins(self, schema: Schema) -> dict[str, Embedding] | None:
-        """Returns the same sums along random axes, if public images determine the axes."""
+        """Returns sums along random axes, from which the noise can be planned without reading the public images."""
         if self.public is None:
             return None
         return self._embeddings_along(schema, None)

@@ -64,9 +64,9 @@ class DPSinkhorn(
     clip_norm: Positive = 0.5
     """L2 norm that the gradient of the loss of a complete sample is clipped to."""
     batch: Count = 50
-    """Number of generated records in X₁."""
+    """Number of generated records in X₁. X₁ and X₂ are the two generated batches of the debiased loss."""
     fresh: Unit = 0.4
-    """Share of X₂ that is not in X₁: 0 for the full bias of the loss; 1 for no bias, but a larger variance."""
+    """Share of X₂ that is not in X₁. At 0, the loss has its full bias; at 1, it has no bias, but a larger variance."""
     regularisation: Positive = 0.05
     """Regularisation of the transport (λ), in units of the cost, which is a sum over inputs."""
     iterations: Count = 50

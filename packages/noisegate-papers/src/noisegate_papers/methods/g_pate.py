@@ -61,7 +61,7 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     }
 
     coordinates: Count = derived(_coordinates)
-    """Number of coordinates of the random projection. The paper uses 10; images then need thousands of steps."""
+    """Number of coordinates of the random projection. The paper uses 10. With 10, images need thousands of steps."""
     bins: TwoOrMore = 4
     """Number of bins of each coordinate, of equal width."""
     bound: Positive = 1e-2
@@ -101,8 +101,8 @@ class GPATE(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     def projections(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
         """Returns the projections of a step, of independent entries of variance 1/coordinates.
 
-        Each step and each record has a projection of its own. What one projection omits, others contain, so that their
-        average is close to the gradient.
+        Each step and each record has a projection of its own. Because the projections differ, the average of the
+        projected gradients is close to the gradient.
 
         Args:
             schema: Public schema of the records.

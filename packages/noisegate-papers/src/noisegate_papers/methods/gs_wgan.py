@@ -1,8 +1,8 @@
 """GS-WGAN: a Wasserstein GAN with sanitized gradients of many critics (G-26).
 
 Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
-trained without noise behind the gate; what leaves is the gradient at generated records, each clipped, with noise. What
-differs is in [differences](../../docs/differences.md).
+trained without noise inside the gate. Only their gradients at generated records are released, each clipped, with noise.
+Differences from the paper are in [differences](../../docs/differences.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     """GS-WGAN: a Wasserstein GAN with sanitized gradients of many critics (Chen et al. 2020).
 
     Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
-    trained without noise behind the gate. Only their gradients at generated records are released, each clipped, with
+    trained without noise inside the gate. Only their gradients at generated records are released, each clipped, with
     noise.
 
     Examples:
@@ -56,7 +56,7 @@ class GSWGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     }
 
     learning: Count | None = None
-    """Number of critics that are trained in a step, in turn; None for all."""
+    """Number of critics trained in each step. The critics take turns. None trains all of them in every step."""
     warm_up: Count = 20
     """Number of trainings of every critic before the first step."""
     teacher_rounds: Count = 5

@@ -54,11 +54,11 @@ class SelectionMechanism:
 
     algorithm: Literal["AIM", "MST"]
     degree: int
-    """Most columns of a table."""
+    """Largest number of columns of a table."""
     options: Mapping[str, Any]
     """Further arguments, in addition to the number of iterations."""
     max_megabytes: float = math.inf
-    """Largest model: larger tables can never be chosen."""
+    """Largest size of the model, in megabytes. Larger tables are never chosen."""
 
 
 @settings
@@ -220,8 +220,7 @@ class AIM(MarginalMethod):
     max_model_mb: Megabytes = 80.0
     """Largest size of the model, in MB. The time of the fit grows with it. The default is OpenDP's."""
     rounds: RoundCount | None = None
-    """Largest number of rounds of selection, among which the budget is divided; None for OpenDP's default, 16 for each
-    column."""
+    """Largest number of rounds of selection, which share the budget; None for OpenDP's default, 16 for each column."""
 
     def mechanism(self, column_count: int) -> SelectionMechanism:
         """Returns AIM, with its largest model and largest number of rounds."""

@@ -35,9 +35,9 @@ class PATEGAN(ShardSettings, TrainsModel, AsksTeachers, GradientMethod):
     Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote whether a
     record is real. A student is trained on the noisy votes, and the generator is trained with the student.
 
-    Two things differ from the paper, because otherwise soon no record would get a vote as real: the records for the
-    votes are mixed with uniform noise, and a teacher votes for the records that it scores above the average of their
-    label.
+    Two things differ from the paper, because otherwise the teachers would soon vote that no record is real: the records
+    for the votes are mixed with uniform noise, and a teacher votes for the records that it scores above the average of
+    their label.
 
     Examples:
         >>> from noisegate import Budget, PATEGAN, Schema

@@ -95,7 +95,7 @@ class PrivateEvolution(
     public_labels: bool = False
     """Whether the public images have labels of the schema."""
     seed: Seed = 0
-    """Seed for non-private randomness. The private noise has no seed."""
+    """Seed for non-private randomness. The noise that protects the records cannot be seeded."""
     features: Literal["pixels", "encoder"] = derived(
         lambda given: (
             "encoder"
@@ -111,8 +111,8 @@ class PrivateEvolution(
     variation: Unit = 1.0
     """Strength of the first variations. It decreases to 0."""
     candidates: Candidates = 4000
-    """Largest number of candidates, of all labels. There are never more than the number of records divided by the
-    standard deviation of the noise."""
+    """Largest number of candidates of all labels together. There are never more candidates than the number of records
+    divided by the standard deviation of the noise on a vote."""
     rounds: RoundCount = 4
     """Number of rounds of votes."""
     images: Count = 10_000

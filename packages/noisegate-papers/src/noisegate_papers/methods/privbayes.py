@@ -106,7 +106,7 @@ class PrivBayes(Settings, ClosedForm, Method):
         return plan_sums(budget, queries, design=design)
 
     def query(self, gate: Gate, plan: Plan | None = None) -> Release:
-        """Releases the noisy results, in two to four passes over the records, their only use."""
+        """Releases the noisy results in two to four passes over the records. Nothing else reads the records."""
         if plan is None:
             plan = self.plan(gate.schema, gate.budget)
         design: NetworkDesign = plan.design

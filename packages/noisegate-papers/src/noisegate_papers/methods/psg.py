@@ -148,13 +148,13 @@ class PrivateSetGeneration(
     centre: Unit = 0.0
     """Position between the bounds of a numeric column that is encoded as 0: 0.5 if unknown, 0 for ink on a page."""
     start: Literal["noise", "gaussians"] = "noise"
-    """Initial images: "noise" of `init_std`, or draws from "gaussians", one for each class, which cost part of the
-    budget."""
+    """Initial images: "noise" of `init_std`; or draws from "gaussians", one Gaussian for each class. The Gaussians use
+    a share of the budget, `start_share`."""
     start_share: Share = 0.05
-    """Share of the budget for the moments of the Gaussians; that of the steps is 1."""
+    """Share of the budget for the moments of the Gaussians. The steps have a share of 1."""
     start_steps: Whole = 80
-    """Number of steps of distribution matching, which adapt the initial images to the network features of more draws;
-    they cost no budget."""
+    """Number of steps of distribution matching, which move the initial images until their network features match those
+    of further draws. They do not add to the cost."""
     start_bound: Fraction = 0.25
     """Norm that outer products of small images are clipped to, relative to that of a white image; public knowledge."""
     renamed: ClassVar[Mapping[str, str]] = {

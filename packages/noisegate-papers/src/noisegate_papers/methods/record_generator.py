@@ -42,13 +42,13 @@ class RecordGenerator:
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""
     network: ImageKind = "convolutional"
-    """Of images: "convolutional" or "fully-connected"."""
+    """Generator of images: "convolutional" or "fully-connected"."""
     latent: Count = 32
     """Length of the generator's noise vector."""
     hidden: Widths = by_records(table=(128, 128), images=(200,))
-    """Widths of its hidden layers."""
+    """Widths of the generator's hidden layers."""
     channels: Widths = (16, 8)
-    """Of the convolutional generator, at a quarter and at half of the image's size."""
+    """Channels of the convolutional generator, at a quarter and at half of the image's size."""
 
     def image_network(self) -> ImageNetwork:
         """Returns the design of a generator of images.

@@ -68,13 +68,14 @@ class ShardSettings(GuidedGenerator):
     teacher_rounds: Count = 1
     """Number of steps of Adam that a teacher takes in each step."""
     steps: Count = 200
-    """Number of noisy sums of the teachers. Each costs privacy."""
+    """Number of noisy sums of the teachers. Each adds to the cost."""
     sampling_probability: Fraction = 1.0
     """Probability that a teacher takes part in a step, for each teacher independently."""
     clip_norm: Positive = 1.0
     """L2 norm that the vector of a teacher in a step is clipped to."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, noise vectors. The samples and the noise have no seed."""
+    """Seed for non-private randomness: initial weights, noise vectors. The samples and the noise that protects the
+    records cannot be seeded."""
     ema_decay: Unit = 0.99
     """Decay of the moving average of the generator over the steps, which is released; 0 releases the generator of the
     last step."""

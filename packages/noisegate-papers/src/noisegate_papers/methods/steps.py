@@ -49,13 +49,14 @@ class StepSettings:
     }
 
     steps: Count = 500
-    """Number of noisy gradients. Each costs privacy."""
+    """Number of noisy gradients. Each adds to the cost."""
     sampling_probability: Fraction = 0.05
     """Probability that a record is in the Poisson sample of a step."""
     clip_norm: Positive = 1.0
     """L2 norm that the gradient of each record is clipped to."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, public draws. The samples and the noise have no seed."""
+    """Seed for non-private randomness: initial weights, public draws. The samples and the noise that protects the
+    records cannot be seeded."""
 
     def steps_of(self, event: str, parameters: Shapes, **options: Any) -> GradientQuery:
         """Returns the steps of a plan.

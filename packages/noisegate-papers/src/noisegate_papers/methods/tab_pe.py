@@ -82,7 +82,8 @@ class TabPE(Settings, ClosedForm, Method):
     votes_share: Relative = 0.6
     """Share of the budget for all votes."""
     seed: Seed = 0
-    """Seed for non-private randomness: candidates and their variations. The private noise has no seed."""
+    """Seed for non-private randomness: candidates and their variations. The noise that protects the records cannot be
+    seeded."""
 
     def design(
         self, schema: Schema, epsilon: float, *, version: int = DESIGN

@@ -133,7 +133,7 @@ class TableOrImageGenerator(FitsGenerator):
         Args:
             layout: Columns of the records.
             image: Height, width and channels of the images; None for a table.
-            class_count: Number of labels; 1 without.
+            class_count: Number of labels; 1 if the records have no label.
             seed: Seed of the weights.
         """
         from noisegate_papers.models.table_generators import (

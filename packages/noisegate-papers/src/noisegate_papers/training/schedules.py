@@ -67,7 +67,8 @@ class AdversarialConfig:
     generator_learning_rate: Positive = 1e-3
     """Learning rate of the generator, for Adam."""
     seed: Seed = 0
-    """Seed for non-private randomness: initial weights, noise vectors, labels. The private noise has no seed."""
+    """Seed for non-private randomness: initial weights, noise vectors, labels. The noise that protects the records
+    cannot be seeded."""
 
 
 @settings
