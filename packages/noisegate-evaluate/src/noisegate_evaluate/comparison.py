@@ -83,7 +83,7 @@ class ReportParts:
         rows: The numbers, each as a row of a data frame.
         verdicts: The verdict on each kind of figure.
         distances: Tables of distances. Headings that begin with ">" are of columns of numbers.
-        scores: The table of scores of models on the test records; None if no model was scored.
+        scores: The table of scores of models on the held-out records; None if no model was scored.
         other_sheets: Tables of other figures.
     """
 
@@ -114,7 +114,7 @@ class EvaluationReport(Shown):
 
     Attributes:
         compared_with: The real records of the comparison: "train" or "test".
-        downstream: Scores on the test records after training on synthetic ones; None without a label that can be
+        downstream: Scores on the held-out records after training on synthetic ones; None without a label that can be
             predicted.
         ceiling: Train-on-real scores: the same after training on the real training records. None without ``train``.
         notes: Messages about unusual facts of the evaluation.
@@ -233,10 +233,12 @@ class Report(EvaluationReport):
 
     Attributes:
         marginals: Distances between the synthetic table and the real table that it is compared with.
-        floor: Sampling baseline: the same distances between the real training and test table. None without ``train``.
+        floor: Sampling baseline: the same distances between the real training table and the held-out one. None without
+            ``train``.
         metrics: Results of other metrics of tables, by name, including those of installed packages.
-        metrics_floor: Sampling baseline of `metrics`: the same between the real tables; empty without ``train``.
-        regression: For a numeric label, scores on the test records after training on the synthetic ones; else None.
+        metrics_floor: Sampling baseline of `metrics`: the same metrics between the real tables; empty without
+            ``train``.
+        regression: For a numeric label, scores on the held-out records after training on the synthetic ones; else None.
         regression_ceiling: Train-on-real scores: the same after training on the real training records. None without
             ``train``.
         groups: Figures of each group of a column; None without ``by``.
@@ -261,10 +263,10 @@ class LinkedReport(Report):
     Attributes:
         tables: Distances of each table taken separately, by name. Tables without records on one side are left out.
         links: Distances of each link, by the name of the children's table.
-        links_floor: Sampling baseline: the same distances between the real training and test tables. None without
-            ``train``.
-        missing: How values of each table are missing together, by name; only for tables in which real values are
-            missing.
+        links_floor: Sampling baseline: the same distances between the real training tables and the held-out ones. None
+            without ``train``.
+        missing: For each table, by name: how often values of two columns are missing in the same record. Only for
+            tables in which real values are missing.
     """
 
     tables: Mapping[str, MarginalReport]
@@ -279,7 +281,8 @@ class ImageReport(EvaluationReport):
 
     Attributes:
         distances: Distances between the synthetic images and the real ones that they are compared with.
-        floor: Sampling baseline: the same distances between the real training and test images. None without ``train``.
+        floor: Sampling baseline: the same distances between the real training images and the held-out ones. None
+            without ``train``.
     """
 
     distances: ImageDistances

@@ -161,7 +161,8 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
     """Converts encoded batches, as sources and generators of the library return them, to images.
 
     Args:
-        batches: Images; or records with intensities in [0, 1], and the label as the one coded column if there is one.
+        batches: Images; or records with intensities in [0, 1], and the label, if there is one, as the only column with
+            levels.
         schema: The schema of the images.
 
     Raises:

@@ -70,12 +70,12 @@ def evaluate_tables(
         train: Real records that the fit used. With them, distances are to these records, and the report has
             train-on-real scores and a sampling baseline of the distances.
         seed: Seed of the models and of the draw of 3-way marginals.
-        classifiers: "three", or the "twelve" of the papers; for tables of pixels "networks", or some of them separated
-            by commas, such as "convnet,mlp"; or a suite. A numeric label is predicted by regressors instead.
+        classifiers: "three", or the "twelve" of DP-MERF and DP-HP; for tables of pixels "networks", or some of them
+            separated by commas, such as "convnet,mlp"; or a suite. A numeric label is predicted by regressors instead.
         networks: Options of the networks; None for the defaults.
         jobs: Number of processes for "twelve" and for networks; by default the number of usable cores.
-        by: A column of levels. Figures are also computed in each of its groups; with `train`, also the scores of a
-            model.
+        by: A categorical, ordinal or boolean column. Figures are also computed in each of its groups; with `train`,
+            also the scores of a model.
         progress: Called after each classifier with its name, the number of classifiers done, and the number of all.
 
     Returns:

@@ -212,7 +212,8 @@ def manifold_figures(
     Args:
         synthetic: Features, (rows, dim).
         real: Features, (other rows, dim).
-        neighbours: Number k of nearest neighbours; 5 in the code of both papers.
+        neighbours: Number k of nearest neighbours; 5 in the code of Kynkäänniemi and others (2019) and of Naeem and
+            others (2020).
 
     Raises:
         OptionError: ``neighbours`` is below 1.

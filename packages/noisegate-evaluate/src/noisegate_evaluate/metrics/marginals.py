@@ -49,7 +49,10 @@ class OrderDistance:
 
     @property
     def beyond_sampling(self) -> float:
-        """Part of ``mean`` that the sampling error does not explain. Squares of independent errors add up."""
+        """Part of ``mean`` that the sampling error does not explain.
+
+        It is √(mean² − sampling²), because the squares of independent errors add up; 0 if ``mean`` is smaller.
+        """
         return math.sqrt(max(self.mean**2 - self.sampling**2, 0.0))
 
     def to_json(self) -> dict[str, object]:
@@ -70,7 +73,7 @@ class MarginalReport:
     """Distances between the marginals of two tables.
 
     The order of a marginal is its number of columns. The distance of two marginals is the total variation distance:
-    half the sum of the differences of the cells' shares, in [0, 1].
+    half the sum of the absolute differences of the cells' shares, in [0, 1].
     """
 
     orders: tuple[OrderDistance, ...]

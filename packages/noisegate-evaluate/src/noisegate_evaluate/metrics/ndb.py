@@ -55,7 +55,7 @@ class DifferentBins(MetricResult):
     def measured(
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> DifferentBins | None:
-        """Returns the figures with the paper's number of bins, or with fewer bins for few images."""
+        """Returns the figures with the number of bins of Richardson and Weiss (2018); with fewer for few images."""
         if len(real) < 2 * PER_BIN:
             return None
         return different_bins(synthetic, real, seed=seed)
@@ -168,9 +168,9 @@ class DistributionScores(MetricResult):
         "size": "size",
     }
     precision: float
-    """The largest F_{1/8} of the curve, in [0, 1]."""
+    """The largest F_{1/8} of the precision-recall curve of the distributions, in [0, 1]."""
     recall: float
-    """The largest F_8 of the curve, in [0, 1]."""
+    """The largest F_8 of this curve, in [0, 1]."""
     clusters: int
     """k: number of clusters."""
     runs: int
@@ -182,7 +182,7 @@ class DistributionScores(MetricResult):
     def measured(
         cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any
     ) -> DistributionScores | None:
-        """Returns the scores with the paper's numbers of clusters and clusterings."""
+        """Returns the scores with the numbers of clusters and clusterings of Sajjadi and others (2018)."""
         if 2 * min(len(synthetic), len(real)) < CLUSTERS:
             return None
         return distribution_scores(synthetic, real, seed=seed)

@@ -1,8 +1,8 @@
 """Networks that score images, their training, and its settings.
 
-The six networks of Private Set Generation are scored after the last epoch. Four more are selected by images set aside
-from those they are trained on. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when a
-network is trained.
+The six networks of Private Set Generation are scored after the last epoch. Four more are selected by validation images,
+taken from their training images. The training itself is in `noisegate_evaluate.utility.training`. torch is loaded when
+a network is trained.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Training(Settings):
     """Whether to shift, scale or rotate each image at random in each pass, as the paper does for MNIST and
     FashionMNIST."""
     device: Device = "auto"
-    """Device of the training; "auto" is a GPU if there is one. On a CPU, the same seed gives the same scores. A GPU may
-    sum in another order."""
+    """Device of the training; "auto" is a GPU if there is one. On a CPU, the same seed gives the same scores. On a GPU
+    the scores may differ slightly, because sums are computed in another order."""
 
     @property
     def passes(self) -> int:
@@ -90,10 +90,10 @@ class NetworkOptions(Settings):
 
 @settings
 class SelectionRecipe(Settings):
-    """Settings of networks that are selected by held-out images."""
+    """Settings of networks that are selected by validation images."""
 
     epochs: Count = 6
-    "Passes over the training images. The learning rate rises and falls once within them."
+    "Passes over the training images. Over all epochs, the learning rate rises once and falls once."
     batch: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 128
     "Number of images in a step."
     learning_rates: Annotated[
@@ -105,7 +105,7 @@ class SelectionRecipe(Settings):
     )
     "Weight decay of AdamW."
     held_out: Annotated[float, Within(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
-    "Share of the images that is held out from the training and used to select the network."
+    "Share of the training images that are used as validation images, to select the network."
     shift: Annotated[int, Within(ge=0), "a whole number, 0 or more"] = 0
     "Largest number of pixels by which an image is moved at random in each pass, along each side."
     device: Device = "auto"

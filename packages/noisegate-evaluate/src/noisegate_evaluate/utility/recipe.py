@@ -110,15 +110,15 @@ def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedScores(Averaged):
-    """Scores as the papers' tables have them, each in [0, 1]; in addition to `Scores`."""
+    """Scores as printed in the tables of DP-MERF and DP-HP, each in [0, 1]; in addition to `Scores`."""
 
     roc_auc: float | None
     """Area under the ROC curve of the hard predictions of two classes, which is the mean of sensitivity and
-    specificity; None for more classes, as the papers have none."""
+    specificity; None for more classes, because the papers print none."""
     average_precision: float | None
     """Area under the precision-recall curve of the hard predictions; None for more than two classes."""
     weighted_f1: float
-    """F1 of each class, weighted by its share of the test rows."""
+    """F1 of each class, weighted by its share of the held-out records."""
 
 
 def printed_scores(
@@ -191,7 +191,7 @@ class UntrainableError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkChoice:
-    """How a network was selected: accuracies on held-out images by learning rate and epoch, and the selected ones."""
+    """How a network was selected: accuracies on validation images by learning rate and epoch, and the selected ones."""
 
     held_out_accuracy: tuple[tuple[float, ...], ...]
     rate: float
@@ -263,25 +263,25 @@ class Recipe(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A list of classifiers, with a version, that are trained and scored together.
+    """Classifiers that are trained and scored together, with a version.
 
     Figures of two versions are not comparable.
     """
 
     name: str
-    """Name of the list."""
+    """Name of the suite."""
     version: str
-    """Version of the list. It changes with every setting."""
+    """Version of the suite. It changes with every setting."""
     recipes: tuple[Recipe, ...]
     """The classifiers, in the order of the report."""
     repeats: int = 1
     """Number of trainings of each `restarted` classifier."""
     details: Mapping[str, object] = field(default_factory=dict)
-    """Further facts about the list, as JSON values."""
+    """Further facts about the suite, as JSON values."""
     alone: bool = False
     """Whether the classifiers are trained one after the other in this process, because one of them uses all cores."""
     printed: bool = False
-    """Whether the report also has the scores of hard predictions, as papers print them for this list."""
+    """Whether the report also has the scores of hard predictions, as papers print them for this suite."""
 
     @property
     def count(self) -> int:

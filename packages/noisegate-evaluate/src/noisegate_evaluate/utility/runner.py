@@ -185,7 +185,10 @@ class UtilityReport:
         }
 
     def to_image_json(self) -> dict[str, object]:
-        """Returns the figures of a suite for images as JSON values: networks with their selection, and others."""
+        """Returns the figures of a suite for images as JSON values.
+
+        The figures are those of networks, with how each was selected, and of other classifiers.
+        """
         restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
         models = self.models
         spread = self.spread
@@ -249,8 +252,8 @@ def utility_scores(
         classes: Number of classes. Of two classes, class 1 is the positive one.
         seed: Seed of the classifiers.
         jobs: Number of processes; None for the number of usable cores; 1 uses this process only.
-        progress: Called after each training, and within this process after each epoch of a network, with its name and
-            the number of trainings done, and the total number.
+        progress: Called with a name, the number of trainings done and the total number: after each training, and,
+            within this process, after each epoch of a network.
 
     Raises:
         OptionError: ``classes`` is below 2, ``jobs`` is below 1, or the device does not exist.

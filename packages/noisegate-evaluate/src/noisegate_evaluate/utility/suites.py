@@ -1,4 +1,4 @@
-"""The lists of classifiers: three for tables, the twelve of the papers, networks for images."""
+"""The suites of classifiers: three for tables, the twelve of the papers, networks for images."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def networks(
         options: Number of trainings and their settings; None for those of the paper.
 
     Raises:
-        OptionError: a name is unknown, or there is none.
+        OptionError: a name is unknown, or no name is given.
     """
     known = offered.read_networks(",".join(names))
     options = options or NetworkOptions()
@@ -325,15 +325,15 @@ def read_classifiers(
     """Returns the image classifiers with the given names.
 
     Args:
-        names: Names separated by commas. "cnn", "resnet", "resnet9" and "wrn" are networks. Each is selected by images
-            set aside from those it is trained on, synthetic or real, never by the images that it is scored on.
-            "logistic" and "mlp" are classifiers of scikit-learn. "twelve" are all twelve classifiers of the papers,
-            which include these two.
+        names: Names separated by commas. "cnn", "resnet", "resnet9" and "wrn" are networks. Each is selected by
+            validation images, taken from its training images, synthetic or real; never by the images that it is scored
+            on. "logistic" and "mlp" are classifiers of scikit-learn. "twelve" are the twelve classifiers of the papers
+            DP-MERF and DP-HP, "logistic" and "mlp" among them.
         repeats: Number of trainings of each, from new initial weights with consecutive seeds.
         selection: Settings of the training and selection of networks; None for the defaults.
 
     Raises:
-        OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
+        OptionError: a name is unknown, no name is given, or ``repeats`` is below 1.
         MissingExtraError: a classifier needs a package that is not installed.
     """
     known = (*SELECTED_NETWORKS, *_FULL_NAMES, "twelve")
