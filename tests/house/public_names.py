@@ -43,8 +43,12 @@ NOT_THERE = noisegate.nonsense  # type: ignore[attr-defined]
 _METHODS_HEAD = """\
 # Methods
 
-Each method is a class of settings: `noisegate.Pairwise(cells=8).fit(data, schema=schema, epsilon=1.0)`, or `--method
-pairwise --set cells=8` on the command line. For a comparison, see [Choosing](../choosing.md).
+Each method is a class. Its attributes are the settings of the method:
+
+- In Python: `noisegate.Pairwise(cells=8).fit(data, schema=schema, epsilon=1.0)`.
+- On the command line: `--method pairwise --set cells=8`.
+
+For a comparison of the methods, see [Choosing](../choosing.md).
 
 ::: noisegate.list_methods
 """
