@@ -135,8 +135,8 @@ def score_sheet(scores: UtilityReport, ceiling: UtilityReport | None) -> Sheet:
 def image_score_sheet(scores: UtilityReport, ceiling: UtilityReport | None) -> Sheet:
     """Returns the scores of classifiers of images."""
     return _score_sheet(
-        "Classifiers tested on the test images; networks chosen by held-out images of "
-        "their own source",
+        "Classifiers tested on the held-out images; networks chosen by validation "
+        "images of their own training set",
         {"accuracy": ("accuracy", 4), "F1": ("f1", 4), "ROC-AUC": ("roc_auc", 4)},
         scores,
         ceiling,

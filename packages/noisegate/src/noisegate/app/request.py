@@ -216,7 +216,7 @@ class Request:
     seed: Annotated[
         int,
         Door(
-            help="Seed for non-private randomness. The private noise has no seed.",
+            help="Seed for non-private randomness. The private noise cannot be seeded.",
             panel="Method",
             minimum=0,
             maximum=MOST_SEED,
