@@ -109,7 +109,7 @@ def test_from_a_bare_file_to_downloads(person, window):
         window.emulate_media(color_scheme="dark")
         window.get_by_role("heading", name="Done").wait_for()
         assert window.evaluate("document.documentElement.scrollWidth") == 500
-        assert "The certificate holds" in window.locator("#printed").inner_text()
+        window.locator("#printed").get_by_text("The certificate holds").wait_for()
         with window.expect_download() as saved:
             window.get_by_role("link", name="Synthetic records").click()
         assert (
