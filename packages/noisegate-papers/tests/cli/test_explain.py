@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from noisegate import Gate, Schema
+from noisegate import Gate, Schema, progress
 from noisegate.schema import pixel_schema
 from noisegate_papers.methods.dp_llm import DPLLM
 
@@ -68,7 +68,7 @@ def test_classes_are_told_by_what_they_answer_to(model, cli):
     )
     only = cli("explain", model, "--json", "--label", "yes").json["filters"]
     assert [one["label"] for one in only] == ["yes"]
-    assert "What no answers to" not in cli("explain", model, "--label", "yes").out
+    assert "What no depends on" not in cli("explain", model, "--label", "yes").out
 
 
 def test_a_record_is_told_by_what_speaks_for_it_and_against_it(model, record, cli):
@@ -207,3 +207,13 @@ def test_bad_requests_are_explained_and_leave_nothing(model, desk, cli, case):
     ended = cli(*[model if part == "MODEL" else part for part in arguments])
     assert ended.code == 2 and words in said(ended.err)
     assert desk.listing() == before
+
+
+def test_progress_of_a_prediction_tells_no_count_to_a_scheduler(
+    model, record, cli, monkeypatch
+):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    ended = cli("predict", model, record, "-o", "p.csv")
+    lines = [line for line in ended.err.splitlines() if "Predicting" in line]
+    assert lines
+    assert all(line.endswith(" s so far") for line in lines)

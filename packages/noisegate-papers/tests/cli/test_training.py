@@ -56,8 +56,8 @@ def test_from_fit_to_prediction(desk, cli):
     shown = cli("explain", desk.out)
     assert (shown.code, shown.err) == (0, "")
     for words in (
-        "What no answers to",
-        "What yes answers to",
+        "What no depends on",
+        "What yes depends on",
         "age",
         "job = nurse",
         "income is missing",

@@ -152,27 +152,30 @@ def observe_step(
 def observe_sums(
     observation: Observation, plan: Plan, noisy: Vector, worlds: Vector
 ) -> None:
-    """Adds a step's sums over shards.
+    """Adds the noisy sums of one step over shards to what an audit has seen.
 
-    Where shards may be left out, an attacker who knows which were asked is not told by how much the worlds differ on
-    the whole: nothing is added to the score.
+    The score is left as it was if a step may skip shards: the attacker knows which
+    shards were selected, but not by how much the worlds differ over all shards.
 
     Args:
-        observation: What is seen of the run.
+        observation: What was seen of the run so far; updated.
         plan: The plan of the steps.
-        noisy: The sums, over the standard deviation of their noise.
-        worlds: The exact sums of both worlds in the same shards, (2, numbers), over
-            the same.
+        noisy: The sums, in standard deviations of their noise, (numbers,).
+        worlds: The exact sums of both worlds over the same shards, in the same unit,
+            (2, numbers).
     """
     query = steps_of(plan).query
-    score = observation.score
+    uses_every_shard = query.sampling_probability == 1
+    score_before = observation.score
     observation.add_answer(query.name, noisy, worlds)
-    square = float(np.square(worlds[1] - worlds[0]).sum())
-    all_are_asked = query.sampling_probability == 1
-    if not all_are_asked:
-        observation.score = score
-    squares = [square] if all_are_asked or square > 0 else []
-    observation.add_moves(query.name, *squares)
+    if not uses_every_shard:
+        observation.score = score_before
+    squared_move = float(np.square(worlds[1] - worlds[0]).sum())
+    # A step that skipped the record's shard does not move, and does not count.
+    if uses_every_shard or squared_move > 0:
+        observation.add_moves(query.name, squared_move)
+    else:
+        observation.add_moves(query.name)
 
 
 def sampling_rate(plan: Plan) -> float:

@@ -1,4 +1,4 @@
-"""`noisegate explain` and `noisegate predict`: what a classifier answers to, and what it says of records, and why."""
+"""`noisegate explain` and `noisegate predict`: what a classifier depends on, and what it says of records, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from noisegate.app.cli.console import OUT, print_json, say, show_progress, table
+from noisegate.app.cli.console import ERR, OUT, print_json, say, show_progress, table
 from noisegate.app.cli.options import Json
 from noisegate.atomic import check_outside, new_file
 from noisegate.errors import OptionError
@@ -169,7 +169,8 @@ def predict_command(
             }
             write(pa.table({label.name: predicted, **columns}))
             done += len(records)
-            progress(0, f"{done:,}")
+            # The records are somebody's, and the lines of a scheduler are read by others.
+            progress(done, f"{done:,}" if ERR.is_terminal else "")
     accuracy = right / done if score and done else None
     if as_json:
         print_json(
@@ -286,7 +287,7 @@ def _show_filters(found: list[dict[str, Any]]) -> None:
             for each in one["inputs"]
         ]
         headings = {"column": "left", "weight": "right", "spread": "right"}
-        OUT.print(table(f"What {one['label']} answers to", headings, rows))
+        OUT.print(table(f"What {one['label']} depends on", headings, rows))
     OUT.print(
         "weight: how much the score of the class gains above the others while the "
         "column goes from its lower to its upper bound, or the level comes up, "

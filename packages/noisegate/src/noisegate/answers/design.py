@@ -633,13 +633,18 @@ class Design:
     def prior_shares(
         self, histograms: Mapping[int, Histogram], bins: Sequence[NumericBins]
     ) -> dict[int, Floats]:
-        """Returns the shares of the cells of columns as their histograms say them.
+        """Returns the shares of bins by the histograms, from which a fit starts.
 
         Args:
-            histograms: Denoised, by the number of the column.
-            bins: The cells of each numeric column.
+            histograms: Denoised histograms, by the number of the column.
+            bins: The bins of each numeric column.
+
+        Returns:
+            For each column with a histogram, the shares of its bins, (bins,), the last
+            one of missing values if it may have some.
         """
-        # Missing values are thought to fill one of the cells that are aimed at.
+        # Histograms do not count missing values. Until a table does, they are taken to
+        # fill one bin as large as the others.
         return self.histogram_cells.shares_of(
             histograms, bins, missing_share=1 / (self.cells + 1)
         )

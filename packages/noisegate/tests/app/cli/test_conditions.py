@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from tests.shared.columns import boolean, continuous, integer
 
-from noisegate import Schema, fit
+from noisegate import Schema, fit, progress
 from noisegate.app.cli.sample import read_conditions
 from noisegate.schema import FileForm
 
@@ -81,11 +81,12 @@ def test_one_column_has_one_condition(fitted, tmp_path, cli):
     assert "is the second condition on column 'income'" in " ".join(ended.err.split())
 
 
-def test_sample_completes_the_records_of_a_file(tmp_path, cli):
+def test_sample_completes_the_records_of_a_file(tmp_path, cli, monkeypatch):
     ages = pa.table({"age": list(range(20, 80)), "member": [True, False] * 30})
     schema = Schema([integer("age", 0, 99), boolean("member")])
     model = tmp_path / "model"
     fit(ages, schema=schema, epsilon=9.0, out=model, fit_options={"steps": 20})
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     gaps_file = tmp_path / "gaps.csv"
     gaps_file.write_text("age,member\n40,\n,true\n")
     out = tmp_path / "filled.csv"
@@ -98,6 +99,9 @@ def test_sample_completes_the_records_of_a_file(tmp_path, cli):
     assert first["member"] in ("true", "false")
     assert second["member"] == "true"
     assert second["age"].isdigit()
+    lines = [line for line in ended.err.splitlines() if "Completing" in line]
+    assert lines, "a scheduler sees that something is done"
+    assert all(line.endswith(" s so far") for line in lines), "and no count of records"
 
 
 def test_a_model_that_completes_no_records_says_which_does(fitted, tmp_path, cli):

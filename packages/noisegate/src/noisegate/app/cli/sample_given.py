@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noisegate.app.cli.console import show_progress
+from noisegate.app.cli.console import ERR, show_progress
 from noisegate.errors import DataError
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ def write_completed(
         raise DataError(f"{given}: there are no records to complete")
     ignored = [name for name in table.column_names if name in model.schema.ignore]
     batches = model.completed_batches(table.drop_columns(ignored), seed=seed)
+    # The records are somebody's, and the lines of a scheduler are read by others.
+    total = table.num_rows if ERR.is_terminal else None
     with (
         table_writer(out, model.schema) as write,
-        show_progress("Completing", table.num_rows) as progress,
+        show_progress("Completing", total) as progress,
     ):
         written_count = 0
         for batch in batches:

@@ -328,6 +328,8 @@ class PairwiseFit(MixtureFit):
         self.released = rounds.measurements()
         self._bins = rounds.bins
         self._histograms = rounds.histograms
+        # The bin of missing values, the last one, has no place in the order; neither
+        # have the levels of coded columns.
         self.n_ordered = [bins.size - bins.nullable for bins in self._bins]
         self.n_ordered += [0] * len(design.layout.coded)
         super().__init__(
